@@ -1,0 +1,71 @@
+# From a fresh checkout: `make demo` trains, `make test` tests. Every step leaves a stamp under .venv, or is
+# Bazel's, so that a second call repeats nothing that is finished.
+
+# The first interpreter of a supported version.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
+  $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+  && echo $$python && break; done)
+# Arguments of configure.py, e.g. make test CONFIGURE="--mpi=/usr/bin/mpicc"
+CONFIGURE ?=
+# Arguments of the demo, e.g. make demo DEMO="--epochs=4"
+DEMO ?=
+BAZEL ?= bazel
+
+VENV := .venv
+STAMPS := $(VENV)/stamps
+
+.PHONY: help setup build test demo wheel lint format clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    set up, build and train the digits model on 4 ranks, once per reduction"
+	@echo "make test    set up, build and run all tests"
+	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
+	@echo "make build   setup and the native library, put in place for .venv/bin/python"
+	@echo "make wheel   setup and a wheel in dist/"
+	@echo "make lint    ruff and clang-format; make format repairs what they can"
+	@echo "make clean   remove what was built, keep .venv"
+
+setup: .bazelrc.user $(STAMPS)/editable
+
+$(STAMPS)/system: tools/install_system.sh
+	tools/install_system.sh "$(PYTHON)" "$(BAZEL)"
+	"$(PYTHON)" -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/requirements: requirements.txt tools/install_requirements.sh $(STAMPS)/system
+	tools/install_requirements.sh $(VENV)/bin/python
+	@touch $@
+
+$(STAMPS)/editable: tools/install_editable.py $(STAMPS)/requirements
+	$(VENV)/bin/python tools/install_editable.py
+	@touch $@
+
+.bazelrc.user: configure.py $(STAMPS)/requirements
+	$(VENV)/bin/python configure.py $(CONFIGURE)
+
+build: setup
+	$(BAZEL) build //tf_adasum
+	$(VENV)/bin/python tools/install_native.py "$$($(BAZEL) info bazel-bin 2>/dev/null)"
+
+test: build
+	$(BAZEL) test //...
+
+demo: build
+	$(VENV)/bin/python -m models.digits.demo $(DEMO)
+
+wheel: setup
+	$(BAZEL) build //:wheel
+	@mkdir -p dist
+	cp -f "$$($(BAZEL) info bazel-bin 2>/dev/null)"/*.whl dist/
+	@chmod u+w dist/*.whl && ls dist/*.whl
+
+lint: $(STAMPS)/requirements
+	$(VENV)/bin/python tools/lint.py
+
+format: $(STAMPS)/requirements
+	$(VENV)/bin/python tools/lint.py --fix
+
+clean:
+	$(BAZEL) clean
+	rm -rf dist tf_adasum/_native.so tf_adasum/_build_info.py

@@ -1,0 +1,146 @@
+"""configure.py finds what is there, and says in one line what is missing."""
+
+import importlib.metadata
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIGURE = Path(__file__).resolve().parents[2] / "configure.py"
+
+
+def _configure(*arguments, path=None):
+    environment = {**os.environ, "PATH": path or os.environ["PATH"]}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(
+        [sys.executable, str(CONFIGURE), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=False,
+    )
+
+
+def _program(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def _environment(folder, packages):
+    """Makes a virtual environment without pip whose metadata lists `packages`."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
+    site = next(Path(folder, "lib").glob("python*/site-packages"))
+    for name, version in packages.items():
+        module = site / name.replace("-cpu", "")
+        module.mkdir()
+        (module / "__init__.py").touch()
+        about = site / f"{name.replace('-', '_')}-{version}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+    return str(Path(folder, "bin", "python"))
+
+
+def _refused(done, *expected):
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    for text in expected:
+        assert text in done.stderr
+
+
+def test_writes_settings_and_prints_them(tmp_path):
+    output = tmp_path / "settings"
+    done = _configure(f"--output={output}", f"--python={sys.executable}")
+    assert done.returncode == 0, done.stderr
+    written = output.read_text()
+    assert f'build "--repo_env=ADASUM_PYTHON={sys.executable}"' in written
+    tensorflow = importlib.metadata.version("keras")
+    for text in ("Python ", "TensorFlow ", "MPI ", "CUDA ", str(output), tensorflow):
+        assert text in done.stdout
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_help_needs_nothing():
+    done = _configure("--help")
+    assert done.returncode == 0
+    assert "--mpi" in done.stdout
+
+
+def test_python_that_is_not_there(tmp_path):
+    done = _configure(f"--python={tmp_path}/python9", f"--output={tmp_path}/settings")
+    _refused(done, "Received: ", "python9", "--python=")
+
+
+def test_python_too_old(tmp_path):
+    answer = '{"version": [3, 9, 18], "packages": {}}'
+    old = _program(tmp_path / "python", f"echo '{answer}'")
+    done = _configure(f"--python={old}", f"--output={tmp_path}/settings")
+    _refused(done, "expected Python 3.10 to 3.13", "Received: 3.9.18", "--python=")
+
+
+def test_no_tensorflow(tmp_path):
+    python = _environment(tmp_path / "venv", {})
+    done = _configure(f"--python={python}", f"--output={tmp_path}/settings")
+    _refused(done, "expected TensorFlow 2.21", "Received: none", "pip install -r")
+
+
+@pytest.mark.parametrize("package", ["tensorflow", "tensorflow-cpu"])
+def test_wrong_tensorflow(tmp_path, package):
+    python = _environment(tmp_path / "venv", {package: "2.20.0"})
+    done = _configure(f"--python={python}", f"--output={tmp_path}/settings")
+    _refused(done, "expected TensorFlow 2.21", "Received: 2.20.0", "pip install -r")
+    assert not (tmp_path / "settings").exists()
+
+
+def test_no_mpi(tmp_path):
+    python = _environment(tmp_path / "venv", {"tensorflow": "2.21.0", "pybind11": "3.1.0"})
+    done = _configure(f"--python={python}", f"--output={tmp_path}/settings", path=str(tmp_path))
+    _refused(done, "expected an MPI", "Received: no mpicc", "--mpi=")
+
+
+def test_mpicc_that_does_not_run(tmp_path):
+    broken = _program(tmp_path / "mpicc", "exit 3")
+    done = _configure(f"--mpi={broken}", f"--output={tmp_path}/settings")
+    _refused(done, "expected an MPI compiler wrapper", str(broken), "--mpi=")
+
+
+def test_mpi_without_headers(tmp_path):
+    bare = _program(tmp_path / "mpicc", f"echo gcc -I{tmp_path} -L{tmp_path} -lmpi")
+    done = _configure(f"--mpi={bare}", f"--output={tmp_path}/settings")
+    _refused(done, "expected mpi.h", str(tmp_path))
+
+
+def test_mpi_without_library(tmp_path):
+    (tmp_path / "mpi.h").touch()
+    bare = _program(tmp_path / "mpicc", f"echo gcc -I{tmp_path} -L{tmp_path} -lmpi")
+    done = _configure(f"--mpi={bare}", f"--output={tmp_path}/settings")
+    _refused(done, "expected a shared libmpi", "--mpi=")
+
+
+def test_mpi_without_mpirun(tmp_path):
+    (tmp_path / "mpi.h").touch()
+    (tmp_path / "libmpi.so").write_text("INPUT(libmpi.so.40)")
+    bare = _program(tmp_path / "mpicc", f"echo gcc -I{tmp_path} -L{tmp_path} -lmpi")
+    done = _configure(f"--mpi={bare}", f"--output={tmp_path}/settings")
+    _refused(done, "expected mpirun beside mpicc", f"{tmp_path}/mpirun")
+
+
+def test_another_mpi_is_taken_from_its_mpicc(tmp_path):
+    (tmp_path / "mpi.h").touch()
+    (tmp_path / "libmpi.so").write_text("INPUT(libmpi.so.40)")
+    _program(tmp_path / "mpirun", "echo mpirun of another MPI")
+    mpicc = _program(tmp_path / "mpicc", f"echo gcc -I{tmp_path} -L{tmp_path} -lmpi")
+    done = _configure(f"--mpi={mpicc}", f"--output={tmp_path}/settings")
+    assert done.returncode == 0, done.stderr
+    assert "mpirun of another MPI, this machine's own" in done.stdout
+    written = (tmp_path / "settings").read_text()
+    assert f'"--repo_env=ADASUM_MPI_LIBRARY={tmp_path}/libmpi.so.40"' in written
+    assert f'"--repo_env=ADASUM_MPIRUN={tmp_path}/mpirun"' in written
+    assert '"--repo_env=ADASUM_MPI_PACKAGE="' in written

@@ -1,0 +1,126 @@
+"""What adasumrun hands to mpirun: the command line and the environment of the ranks."""
+
+import os
+import shutil
+
+import pytest
+
+from tf_adasum import launcher
+
+CORES = launcher.physical_cores()
+
+
+@pytest.fixture(autouse=True)
+def no_scheduler(monkeypatch):
+    for name in launcher._SCHEDULERS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _command(monkeypatch, family, *argv, environment=None):
+    monkeypatch.setattr(launcher, "_mpi_family", lambda mpirun: family)
+    return launcher.mpirun_command("/opt/mpirun", launcher._parse(argv), environment or {})
+
+
+def test_ranks_are_not_bound(monkeypatch):
+    command = _command(monkeypatch, "openmpi", "-np", "1", "sh", "-c", "true")
+    assert command == ["/opt/mpirun", "-np", "1", "--bind-to", "none", "sh", "-c", "true"]
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(CORES, False), (CORES + 1, True)])
+def test_oversubscribes_when_ranks_exceed_cores(monkeypatch, ranks, expected):
+    command = _command(monkeypatch, "openmpi", "-np", str(ranks), "sh")
+    assert ("--oversubscribe" in command) is expected
+
+
+def test_scheduler_decides_how_many_ranks_fit(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert "--oversubscribe" not in _command(monkeypatch, "openmpi", "-np", "999", "sh")
+
+
+def test_hosts_and_their_slots(monkeypatch):
+    fits = _command(monkeypatch, "openmpi", "-H", "a:2,b:2", "-np", "4", "sh")
+    assert fits[fits.index("-H") + 1] == "a:2,b:2"
+    assert "--oversubscribe" not in fits
+    assert "--oversubscribe" in _command(monkeypatch, "openmpi", "-H", "a,b", "-np", "3", "sh")
+
+
+def test_variables_travel_to_other_hosts(monkeypatch):
+    environment = {"PYTHONPATH": "/p", "TF_X": "1", "SECRET": "no"}
+    command = _command(monkeypatch, "openmpi", "-H", "a", "sh", environment=environment)
+    assert [command[i + 1] for i, word in enumerate(command) if word == "-x"] == [
+        "PYTHONPATH",
+        "TF_X",
+    ]
+
+
+def test_options_after_the_program_are_the_programs(monkeypatch):
+    command = _command(monkeypatch, "openmpi", "sh", "-np", "3", "--timeout", "1")
+    assert command[-5:] == ["sh", "-np", "3", "--timeout", "1"]
+
+
+def test_hydra_has_its_own_words(monkeypatch):
+    command = _command(monkeypatch, "hydra", "-np", "99", "-H", "a,b", "sh")
+    assert command == ["/opt/mpirun", "-np", "99", "-hosts", "a,b", "-bind-to", "none", "sh"]
+
+
+def test_further_arguments_of_mpirun(monkeypatch):
+    command = _command(monkeypatch, "openmpi", "--mpi-args=--mca btl 'tcp,self'", "sh")
+    assert command[-4:] == ["--mca", "btl", "tcp,self", "sh"]
+
+
+def test_python_is_this_python(monkeypatch, tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    for words in (["python", str(script)], [str(script)]):
+        assert _command(monkeypatch, "openmpi", *words)[-2:] == [
+            launcher.sys.executable,
+            *words[-1:],
+        ]
+
+
+def test_unknown_program_is_named(monkeypatch):
+    assert shutil.which("no-such-program") is None
+    with pytest.raises(launcher.LaunchError, match="Received: no-such-program"):
+        _command(monkeypatch, "openmpi", "no-such-program")
+
+
+def test_unknown_mpi_is_named(tmp_path):
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text("#!/bin/sh\necho mpirun of Mars\n")
+    mpirun.chmod(0o755)
+    with pytest.raises(launcher.LaunchError, match=r"expected Open MPI.*Mars"):
+        launcher.mpirun_command(str(mpirun), launcher._parse(["sh"]), {})
+
+
+def test_ranks_divide_the_cores():
+    cores = launcher.available_cores()
+    environment = launcher.rank_environment({}, 2 * cores, 2 * cores)
+    assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
+    assert environment["TF_NUM_INTEROP_THREADS"] == "2"
+    assert environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    assert "OMPI_MCA_mpi_yield_when_idle" not in launcher.rank_environment({}, cores, cores)
+
+
+def test_one_rank_keeps_all_cores_and_other_hosts_are_left_alone():
+    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 1, 1)
+    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 8, None)
+
+
+def test_what_the_user_set_is_kept():
+    own = {"TF_NUM_INTRAOP_THREADS": "7", "TF_CPP_MIN_LOG_LEVEL": "0"}
+    environment = launcher.rank_environment(own, 64, 64)
+    assert own.items() <= environment.items()
+
+
+def test_root_may_run(monkeypatch):
+    for user, allowed in ((0, True), (1000, False)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        environment = launcher.rank_environment({}, 2, 2)
+        assert ("OMPI_ALLOW_RUN_AS_ROOT" in environment) is allowed
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two"])
+def test_number_of_ranks_is_checked(text, capsys):
+    with pytest.raises(SystemExit):
+        launcher._parse(["-np", text, "sh"])
+    assert text in capsys.readouterr().err

@@ -1,0 +1,138 @@
+"""adasumrun with real ranks: how it starts them, how it ends, what it leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+LIMIT_SECONDS = 60
+ADASUMRUN = [sys.executable, "-m", "tf_adasum.launcher"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def _run(*arguments):
+    return subprocess.run(
+        [*ADASUMRUN, *arguments],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+def _shell(ranks, script, *options):
+    return _run("-np", str(ranks), *options, "sh", "-c", script)
+
+
+def _running(mark):
+    """Returns the command lines of the processes, zombies excepted, that hold `mark`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if mark in words:
+                found.append(words)
+    return found
+
+
+def _started(folder, ranks):
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while len(list(folder.iterdir())) < ranks:
+        assert time.monotonic() < deadline, "the ranks did not start"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_starts_the_ranks(ranks):
+    done = _shell(ranks, "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE")
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.splitlines())
+    assert lines == [f"rank {rank} of {ranks}" for rank in range(ranks)]
+
+
+def test_exit_code_is_that_of_the_rank_that_failed():
+    done = _shell(3, "[ $OMPI_COMM_WORLD_RANK != 2 ] || exit 7; sleep 600")
+    assert done.returncode == 7
+
+
+def test_exit_code_of_a_rank_ended_by_a_signal():
+    done = _shell(2, "[ $OMPI_COMM_WORLD_RANK != 1 ] || kill -9 $$; sleep 600")
+    assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_timeout_ends_all_ranks():
+    mark = str(uuid.uuid4())
+    done = _shell(3, f"trap '' TERM INT; sleep 600; : {mark}", "--timeout", "3")
+    assert done.returncode == 124
+    assert "ended all ranks after 3 s" in done.stderr
+    assert _running(mark) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_all_ranks(number, tmp_path):
+    mark = str(uuid.uuid4())
+    script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
+    started = subprocess.Popen([*ADASUMRUN, "-np", "3", "sh", "-c", script], env=ENVIRONMENT)
+    _started(tmp_path, 3)
+    started.send_signal(number)
+    assert started.wait(LIMIT_SECONDS) == 128 + number
+    assert _running(mark) == []
+
+
+def test_ranks_end_with_a_killed_launcher(tmp_path):
+    mark = str(uuid.uuid4())
+    script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
+    started = subprocess.Popen([*ADASUMRUN, "-np", "2", "sh", "-c", script], env=ENVIRONMENT)
+    _started(tmp_path, 2)
+    started.kill()
+    started.wait(LIMIT_SECONDS)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while _running(mark):
+        assert time.monotonic() < deadline, _running(mark)
+        time.sleep(0.1)
+
+
+def test_background_process_of_a_rank_ends_with_the_ranks():
+    mark = str(uuid.uuid4())
+    nap = f"{sys.executable} -c 'import time; time.sleep(600)' {mark}"
+    done = _shell(2, f"{nap} >/dev/null 2>&1 & exit 0", "--timeout", "30")
+    assert done.returncode == 0
+    assert _running(mark) == []
+
+
+def test_help_and_missing_program():
+    assert "-np" in _run("--help").stdout
+    done = _run("-np", "2", "no-such-program")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "no-such-program" in done.stderr
+
+
+def test_verbose_prints_the_command():
+    done = _shell(1, "true", "--verbose")
+    assert "mpirun" in done.stderr
+    assert "--bind-to none" in done.stderr
+
+
+def test_starts_without_tensorflow():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tf_adasum.launcher", "--help"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "argparse" in imported
+    assert not imported & {"tensorflow", "keras", "numpy", "mpi4py"}

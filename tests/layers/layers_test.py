@@ -1,0 +1,110 @@
+"""Each outside library has one home, and files stay short: the rules of docs/architecture.md."""
+
+import ast
+import re
+
+import pytest
+
+from tools.lint import ROOT, cxx_sources
+
+LONGEST_FILE = 300
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+# What an included path starts with, and the paths that may include it.
+CXX_HOMES = {
+    r"mpi\.h$": r"cc/(transport|communicator)/",
+    r"(cuda|cub/|nccl)": r".*\.cu\.cc$",
+    r"(tensorflow|xla|tsl|absl)/": r"cc/ops/",
+    r"(pybind11/|Python\.h)": r"cc/python/",
+}
+# Which folders of cc/ a folder may include besides itself and core.
+CXX_LAYERS = {
+    "core": set(),
+    "arithmetic": set(),
+    "transport": set(),
+    "reductions": set(),
+    "communicator": {"arithmetic", "reductions", "transport"},
+    "ops": {"arithmetic", "communicator", "reductions", "transport"},
+    "python": {"arithmetic", "communicator", "reductions", "transport"},
+}
+NATIVE_USERS = {"communicator", "allreduce", "simulate"}
+# These decide and count; they must be usable where there is no TensorFlow.
+PURE = ("policy", "launcher", "process_tree", "__init__")
+
+
+def _cc_files():
+    return [source for source in cxx_sources() if _path(source).startswith("cc/")]
+
+
+def _path(source):
+    return source.relative_to(ROOT).as_posix()
+
+
+def _python_modules():
+    return sorted((ROOT / "tf_adasum").rglob("*.py"))
+
+
+def _imports(module):
+    """Yields the full names that a module imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _imports_at_import(module):
+    """Yields the full names that are imported when the module is."""
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("library", CXX_HOMES)
+def test_library_is_included_in_its_home_only(library):
+    strangers = [
+        f"{_path(source)} includes {included}"
+        for source in _cc_files()
+        for included in _INCLUDE.findall(source.read_text())
+        if re.match(library, included) and not re.match(CXX_HOMES[library], _path(source))
+    ]
+    assert not strangers
+
+
+def test_layers_of_cc_include_downwards():
+    wrong = []
+    for source in _cc_files():
+        layer = _path(source).split("/")[1]
+        allowed = CXX_LAYERS[layer] | {layer, "core"}
+        for included in _INCLUDE.findall(source.read_text()):
+            if included.startswith("cc/") and included.split("/")[1] not in allowed:
+                wrong.append(f"{_path(source)} includes {included}")
+    assert not wrong
+
+
+def test_native_library_has_few_users():
+    users = {
+        _path(module)
+        for module in _python_modules()
+        for name in _imports(module)
+        if name == "tf_adasum.native" or name.startswith("tf_adasum.native.")
+    }
+    assert users
+    assert users <= {f"tf_adasum/{name}.py" for name in NATIVE_USERS}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_module_imports_no_tensorflow(name):
+    imported = set(_imports_at_import(ROOT / "tf_adasum" / f"{name}.py"))
+    roots = {part.partition(".")[0] for part in imported}
+    assert not roots & {"tensorflow", "keras", "numpy", "mpi4py"}
+
+
+def test_files_are_short():
+    own = [*cxx_sources(), *_python_modules(), ROOT / "configure.py"]
+    for folder in ("tests", "tools", "models", "benchmarks"):
+        own += (ROOT / folder).rglob("*.py")
+    lengths = {_path(source): len(source.read_text().splitlines()) for source in own}
+    assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}

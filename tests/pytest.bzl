@@ -1,0 +1,66 @@
+"""Test targets whose cases are written for pytest: in one process, or on several MPI ranks."""
+
+# Seconds that Bazel gives a target of each size; the ranks are ended a little before, so that their output is kept.
+_TIME_LIMITS = {"small": 60, "medium": 300, "large": 900}
+_RESERVE_SECONDS = 10
+
+def pytest_test(name, srcs, deps = [], args = [], **kwargs):
+    """Runs test files with pytest in one process.
+
+    Zero collected cases and skipped cases are failures.
+
+    Args:
+      name: name of the target.
+      srcs: the test files, and nothing else.
+      deps: libraries that they import.
+      args: further arguments of pytest.
+      **kwargs: size, data, tags and so on, as for py_test.
+    """
+    native.py_test(
+        name = name,
+        srcs = srcs + ["//tests:run_pytest.py"],
+        main = "//tests:run_pytest.py",
+        python_version = "PY3",
+        args = ["$(location %s)" % src for src in srcs] + args,
+        deps = deps,
+        **kwargs
+    )
+
+def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], **kwargs):
+    """Runs test files with pytest on every rank of an MPI job, one target for each number of ranks.
+
+    All ranks run the same cases in the same order. A case fails if it fails on any rank.
+
+    Args:
+      name: the targets are called name_1, name_2, ... and the test suite of all of them name.
+      srcs: the test files, and nothing else.
+      ranks: the numbers of ranks.
+      deps: libraries that they import.
+      args: further arguments of pytest.
+      size: small, medium or large.
+      tags: further tags.
+      **kwargs: data and so on, as for py_test.
+    """
+    for number in ranks:
+        native.py_test(
+            name = "%s_%d" % (name, number),
+            srcs = srcs + ["//tests:run_mpi_pytest.py"],
+            main = "//tests:run_mpi_pytest.py",
+            python_version = "PY3",
+            args = [
+                "--ranks=%d" % number,
+                "--timeout=%d" % (_TIME_LIMITS[size] - _RESERVE_SECONDS),
+            ] + ["$(location %s)" % src for src in srcs] + args,
+            deps = deps + [
+                "//tests:runners",
+                "//tf_adasum:launcher",
+            ],
+            size = size,
+            # So that Bazel does not start as many of these as there are cores.
+            tags = tags + ["cpu:%d" % number],
+            **kwargs
+        )
+    native.test_suite(
+        name = name,
+        tests = [":%s_%d" % (name, number) for number in ranks],
+    )

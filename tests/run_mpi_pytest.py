@@ -1,0 +1,61 @@
+"""Runs pytest on every rank of an MPI job, as the main program of a Bazel test.
+
+Each rank writes its output and its results to a file of its own; here the output is shown and the
+results are joined into the one report that Bazel reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests import mpi_results, run_pytest
+
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+
+
+def main(arguments: list[str]) -> int:
+    """Starts the ranks, or runs pytest if this process is one of them; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, help="number of ranks to start")
+    parser.add_argument("--timeout", type=int, help="seconds after which the ranks are ended")
+    parser.add_argument("--folder", type=Path, help="where the ranks write (internal)")
+    options, rest = parser.parse_known_args(arguments)
+    if options.folder:
+        return _run_rank(options.folder, rest)
+    with tempfile.TemporaryDirectory(prefix="mpi_pytest_") as folder:
+        return _run_world(options.ranks, options.timeout, Path(folder), rest)
+
+
+def _run_rank(folder: Path, rest: list[str]) -> int:
+    rank = next(int(os.environ[name]) for name in _RANK_VARIABLES if name in os.environ)
+    output = os.open(folder / f"rank{rank}.log", os.O_WRONLY | os.O_CREAT, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ["XML_OUTPUT_FILE"] = str(folder / f"rank{rank}.xml")
+    return run_pytest.main(rest)
+
+
+def _run_world(ranks: int, timeout: int, folder: Path, rest: list[str]) -> int:
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    environment.pop("XML_OUTPUT_FILE", None)
+    launcher = [sys.executable, "-m", "tf_adasum.launcher", f"--timeout={timeout}"]
+    command = [*launcher, "-np", str(ranks), sys.executable, __file__, f"--folder={folder}", *rest]
+    code = subprocess.run(command, env=environment, check=False).returncode
+    for rank in range(ranks):
+        log = folder / f"rank{rank}.log"
+        print(f"----- rank {rank} of {ranks} -----")
+        print(log.read_text(errors="replace") if log.exists() else "(the rank did not start)")
+    complete = mpi_results.join(folder, ranks, os.environ.get("XML_OUTPUT_FILE"))
+    if code == 0 and not complete:
+        print(f"run_mpi_pytest: expected the results of {ranks} ranks. Received: fewer.")
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

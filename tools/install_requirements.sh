@@ -1,0 +1,11 @@
+#!/bin/sh
+# Installs requirements.txt; with tensorflow in the place of tensorflow-cpu if this machine has an NVIDIA driver.
+# Usage: install_requirements.sh PYTHON_OF_THE_ENVIRONMENT
+set -eu
+python="$1"
+requirements=requirements.txt
+if [ -e /proc/driver/nvidia/version ]; then
+  requirements=$(dirname "$(dirname "$python")")/requirements-gpu.txt
+  sed 's/^tensorflow-cpu==/tensorflow==/' requirements.txt >"$requirements"
+fi
+"$python" -m pip install --disable-pip-version-check --quiet --progress-bar on -r "$requirements"
