@@ -1,0 +1,92 @@
+#include "cc/arithmetic/cpu_arithmetic.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+namespace {
+
+const CpuKernels* WidestSupported(const std::string& at_most) {
+#if defined(__x86_64__)
+  bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (has_avx512 && at_most == "avx512") return &Avx512Kernels();
+  if (has_avx2 && (at_most == "avx512" || at_most == "avx2")) return &Avx2Kernels();
+#endif
+  return &BaselineKernels();
+}
+
+// The loop for `dtype`, or InvalidArgument where the operation does not exist for it.
+template <typename Loop>
+Loop Require(const Loop* loops, DType dtype, const char* operation) {
+  Loop loop = loops[static_cast<int32_t>(dtype)];
+  if (loop == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("Expected a dtype that has ") + operation +
+                                                 ". Received: " + DTypeName(dtype));
+  }
+  return loop;
+}
+
+}  // namespace
+
+const CpuKernels& ChooseCpuKernels() {
+  const char* wish = std::getenv("TF_ADASUM_INSTRUCTION_SET");
+  std::string at_most = wish == nullptr ? "avx512" : wish;
+  if (at_most != "baseline" && at_most != "avx2" && at_most != "avx512") {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "Expected TF_ADASUM_INSTRUCTION_SET to be baseline, avx2 or avx512. Received: " + at_most);
+  }
+  return *WidestSupported(at_most);
+}
+
+void CpuArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) {
+  MomentsLoop loop = Require(kernels_.moments, dtype, "a dot product");
+  for (const Piece& piece : pieces) {
+    double sums[3] = {0, 0, 0};
+    loop(piece.left, piece.right, piece.num_elements, sums);
+    Moments& of_segment = moments[piece.segment];
+    of_segment.dot += sums[0];
+    of_segment.left_norm2 += sums[1];
+    of_segment.right_norm2 += sums[2];
+  }
+}
+
+void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
+                            const Coefficients* coefficients) {
+  CombineLoop loop = Require(kernels_.combine, dtype, "a weighted sum");
+  for (const Piece& piece : pieces) {
+    const Coefficients& c = coefficients[piece.segment];
+    loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);
+  }
+}
+
+void CpuArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
+  BinaryLoop loop = Require(kernels_.add, dtype, "a sum");
+  for (const Piece& piece : pieces) {
+    loop(piece.left, piece.right, piece.num_elements, piece.out);
+  }
+}
+
+void CpuArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    const uint8_t* left = static_cast<const uint8_t*>(piece.left);
+    const uint8_t* right = static_cast<const uint8_t*>(piece.right);
+    uint8_t* out = static_cast<uint8_t*>(piece.out);
+    for (int64_t i = 0; i < piece.num_elements; ++i) out[i] = left[i] & right[i];
+  }
+}
+
+void CpuArithmetic::Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) {
+  Require(kernels_.divide, dtype, "a quotient")(values, num_elements, divisor);
+}
+
+void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
+  if (num_bytes > 0) std::memcpy(to, from, num_bytes);
+}
+
+}  // namespace adasum

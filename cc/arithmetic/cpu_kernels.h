@@ -1,0 +1,33 @@
+// The table of loops that cpu_kernels.inc fills once per instruction set.
+#ifndef ADASUM_ARITHMETIC_CPU_KERNELS_H_
+#define ADASUM_ARITHMETIC_CPU_KERNELS_H_
+
+#include <cstdint>
+
+namespace adasum {
+
+using MomentsLoop = void (*)(const void* left, const void* right, int64_t n, double* sums);
+using CombineLoop = void (*)(const void* left, const void* right, double left_coefficient,
+                             double right_coefficient, int64_t n, void* out);
+using BinaryLoop = void (*)(const void* left, const void* right, int64_t n, void* out);
+using DivideLoop = void (*)(void* values, int64_t n, int64_t divisor);
+
+// Indexed by DType; null where the operation does not exist for the type.
+struct CpuKernels {
+  const char* instruction_set;
+  MomentsLoop moments[7];
+  CombineLoop combine[7];
+  BinaryLoop add[7];
+  DivideLoop divide[7];
+};
+
+// Each lives in a translation unit of its own, compiled for that instruction set.
+const CpuKernels& BaselineKernels();
+#if defined(__x86_64__)
+const CpuKernels& Avx2Kernels();
+const CpuKernels& Avx512Kernels();
+#endif
+
+}  // namespace adasum
+
+#endif  // ADASUM_ARITHMETIC_CPU_KERNELS_H_

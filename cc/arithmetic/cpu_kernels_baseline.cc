@@ -1,0 +1,3 @@
+#define ADASUM_KERNELS BaselineKernels
+#define ADASUM_INSTRUCTION_SET "baseline"
+#include "cc/arithmetic/cpu_kernels.inc"

@@ -1,0 +1,62 @@
+// How ranks agree, peer to peer and before the first byte of data, on what to do next.
+//
+// Each rank has a list of pending requests. One round of ceil(log2 P) small messages tells
+// everyone whether all ranks want the same thing first; it does not wait for any coordinator's
+// cycle. Only if they differ do the ranks show each other their whole lists and decide, all from
+// the same table and hence all alike: run a request that everybody has, fail one that everybody
+// has with unlike tensors, or look again after a moment.
+#ifndef ADASUM_COMMUNICATOR_AGREEMENT_H_
+#define ADASUM_COMMUNICATOR_AGREEMENT_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cc/core/patience.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+// What ranks compare: the name says which requests belong together, the signature (operation,
+// dtype, shapes, ...) what must be equal.
+struct Intent {
+  Intent(std::string name, std::string signature);
+
+  std::string name;
+  std::string signature;
+  // Of both; 128 bits, so that two unlike intents never look equal.
+  std::array<uint64_t, 2> digest;
+};
+
+struct Decision {
+  enum class Kind { kRun, kFail, kLookAgain };
+  Kind kind;
+  size_t index = 0;     // into this rank's pending list; for kRun and kFail
+  std::string message;  // for kFail: who passed what
+};
+
+class Agreement {
+ public:
+  // `limits` must outlive this.
+  explicit Agreement(const WaitLimits& limits) : limits_(limits) {}
+
+  // One round; collective. `first` is the oldest pending request of this rank, `pending` lists
+  // all of them, oldest first; it is called only if the ranks' first ones differ.
+  Decision Decide(Transport& transport, const Intent& first,
+                  const std::function<std::vector<Intent>()>& pending);
+
+ private:
+  Decision Compare(Transport& transport, const std::vector<Intent>& pending);
+  bool HasExpired();
+
+  const WaitLimits& limits_;
+  // Since when the ranks have had no request in common; the epoch while they have.
+  std::chrono::steady_clock::time_point differing_since_{};
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_AGREEMENT_H_

@@ -1,0 +1,54 @@
+// The collectives, as requests to a communicator.
+#ifndef ADASUM_COMMUNICATOR_ALLREDUCE_H_
+#define ADASUM_COMMUNICATOR_ALLREDUCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cc/communicator/communicator.h"
+#include "cc/core/dtype.h"
+
+namespace adasum {
+
+using Shape = std::vector<int64_t>;
+
+// Called exactly once; null for success.
+using Done = std::function<void(const Error*)>;
+
+struct AllreduceTensors {
+  std::string name;       // equal on all ranks for what belongs together
+  std::string reduction;  // see ReductionNames()
+  DType dtype;
+  std::vector<Shape> shapes;
+  // inputs[replica][tensor] and outputs[tensor]; they belong to the caller, who keeps them until
+  // `done`. Null where a tensor is empty.
+  std::vector<std::vector<const void*>> inputs;
+  std::vector<void*> outputs;
+};
+
+// Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.
+void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
+
+struct BroadcastTensors {
+  std::string name;
+  std::string signature;  // dtypes and shapes, compared across ranks
+  int root;
+  // Read on the root, written elsewhere.
+  std::vector<void*> buffers;
+  std::vector<int64_t> num_bytes;
+};
+
+// Copies the root's bytes to all ranks. Never blocks; all errors come through `done`.
+void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done);
+
+// The reduction of inputs[leaf][tensor] to outputs[leaf][tensor] with one thread per leaf of this
+// process and no other rank. Throws Error.
+void Simulate(const std::string& reduction, DType dtype, const std::vector<int64_t>& num_elements,
+              const std::vector<std::vector<const void*>>& inputs,
+              const std::vector<std::vector<void*>>& outputs);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_ALLREDUCE_H_

@@ -1,0 +1,145 @@
+#include "cc/communicator/communicator.h"
+
+#include <chrono>
+#include <exception>
+
+namespace adasum {
+namespace {
+
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
+
+// Runs a request; nothing but Error leaves.
+std::optional<Error> Run(const Request& request, Workplace workplace) {
+  try {
+    request.run(workplace);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& exception) {
+    return Error(ErrorCode::kInternal, exception.what());
+  }
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
+                           Placement placement)
+    : limits_(std::move(limits)),
+      transport_(std::move(transport)),
+      rank_(transport_->rank()),
+      size_(transport_->size()),
+      placement_(placement),
+      agreement_(*limits_),
+      thread_([this] { Loop(); }) {}
+
+Communicator::~Communicator() { Close(); }
+
+void Communicator::Enqueue(Request request) {
+  std::optional<Error> refusal;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (is_closing_) {
+      refusal = Error(ErrorCode::kUnavailable, "The communicator is closed.");
+    } else if (broken_) {
+      refusal = broken_;
+    } else {
+      pending_.push_back(std::move(request));
+      ++num_enqueued_;
+    }
+  }
+  if (refusal) {
+    request.done(&*refusal);
+  } else {
+    changed_.notify_one();
+  }
+}
+
+void Communicator::Close() {
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_closing_ = true;
+    limits_->cancelled.store(true);
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
+}
+
+void Communicator::Loop() {
+  for (;;) {
+    const Intent* first = AwaitFirst();
+    if (first == nullptr) return;
+    try {
+      Decision decision =
+          agreement_.Decide(*transport_, *first, [this] { return PendingIntents(); });
+      if (decision.kind == Decision::Kind::kLookAgain) {
+        LookAgainLater();
+      } else {
+        Carry(decision);
+      }
+    } catch (const Error& error) {
+      FailAll(error);
+    } catch (const std::exception& exception) {
+      FailAll(Error(ErrorCode::kInternal, exception.what()));
+    }
+  }
+}
+
+const Intent* Communicator::AwaitFirst() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return is_closing_ || !pending_.empty(); });
+  return is_closing_ ? nullptr : &pending_.front().intent;
+}
+
+std::vector<Intent> Communicator::PendingIntents() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Intent> intents;
+  for (const Request& request : pending_) intents.push_back(request.intent);
+  return intents;
+}
+
+Request Communicator::TakePending(size_t index) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Request request = std::move(pending_[index]);
+  pending_.erase(pending_.begin() + index);
+  return request;
+}
+
+void Communicator::Carry(const Decision& decision) {
+  Request request = TakePending(decision.index);
+  if (decision.kind == Decision::Kind::kFail) {
+    Error error(ErrorCode::kInvalidArgument,
+                "rank " + std::to_string(rank_) + ": " + decision.message);
+    request.done(&error);
+    return;
+  }
+  std::optional<Error> error = Run(request, {*transport_, *limits_, scratch_});
+  request.done(error ? &*error : nullptr);
+  // All was checked before the first byte, so that an error here is a lost peer or a failing
+  // library: the ranks no longer stand at the same point.
+  if (error) FailAll(*error);
+}
+
+void Communicator::LookAgainLater() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  int64_t num_seen = num_enqueued_;
+  changed_.wait_for(lock, kLookAgainAfter, [&] { return is_closing_ || num_enqueued_ > num_seen; });
+}
+
+void Communicator::FailAll(const Error& error) {
+  std::deque<Request> failed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken_) {
+      broken_ = Error(ErrorCode::kUnavailable,
+                      std::string("This communicator can't be used any more; restart the ranks, "
+                                  "from the last checkpoint. It broke with: ") +
+                          error.what());
+    }
+    failed.swap(pending_);
+  }
+  for (const Request& request : failed) request.done(&error);
+}
+
+}  // namespace adasum

@@ -1,0 +1,103 @@
+// A group of ranks with one communication thread per process: requests go in from any thread, in
+// any order, and are carried out one by one, the same one at the same time on every rank.
+#ifndef ADASUM_COMMUNICATOR_COMMUNICATOR_H_
+#define ADASUM_COMMUNICATOR_COMMUNICATOR_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cc/communicator/agreement.h"
+#include "cc/core/error.h"
+#include "cc/core/patience.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/halving_doubling.h"
+
+namespace adasum {
+
+// What a request works with while the communication thread runs it.
+struct Workplace {
+  Transport& transport;
+  const WaitLimits& limits;
+  // One per replica of this process, kept from request to request.
+  std::vector<LeafScratch>& scratch;
+};
+
+struct Request {
+  Intent intent;
+  // Runs on the communication thread once all ranks agreed; may throw Error.
+  std::function<void(Workplace&)> run;
+  // Called exactly once, on the communication thread (or, after Close, on the caller's); null
+  // for success. Must not throw. Everything that `run` points to must stay until then.
+  std::function<void(const Error*)> done;
+};
+
+// Where the ranks sit: ranks with equal hosts share a machine.
+struct Placement {
+  int local_rank = 0;
+  int local_size = 1;
+};
+
+class Communicator {
+ public:
+  // `limits` is what `transport` waits by.
+  Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
+               Placement placement);
+  ~Communicator();
+
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const Placement& placement() const { return placement_; }
+  const WaitLimits& limits() const { return *limits_; }
+
+  // Hands a request to the communication thread; never blocks, any thread may call it.
+  void Enqueue(Request request);
+
+  // Ends the thread; what is pending or under way fails with Unavailable. Any number of calls.
+  void Close();
+
+ private:
+  void Loop();
+  // Waits for work and returns the oldest request's intent; null when closing. Only this thread
+  // takes requests out, and a deque keeps its elements in place, so that it stays valid.
+  const Intent* AwaitFirst();
+  std::vector<Intent> PendingIntents();
+  Request TakePending(size_t index);
+  void Carry(const Decision& decision);
+  // Lets other ranks' requests arrive before the next look.
+  void LookAgainLater();
+  void FailAll(const Error& error);
+
+  // Destroyed in reverse order: the transport before the limits it refers to.
+  std::unique_ptr<WaitLimits> limits_;
+  std::unique_ptr<Transport> transport_;
+  const int rank_;
+  const int size_;
+  const Placement placement_;
+  // The communication thread's own.
+  Agreement agreement_;
+  std::vector<LeafScratch> scratch_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Request> pending_;
+  int64_t num_enqueued_ = 0;
+  bool is_closing_ = false;
+  // Why no further request can succeed: messages of a broken-off collective may still arrive.
+  std::optional<Error> broken_;
+  std::mutex close_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_COMMUNICATOR_H_

@@ -1,0 +1,51 @@
+// How communicators come to be, and the registry through which ops find them: the one global
+// state of the library.
+#ifndef ADASUM_COMMUNICATOR_WORLD_H_
+#define ADASUM_COMMUNICATOR_WORLD_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cc/communicator/communicator.h"
+
+namespace adasum {
+
+// The ranks of a communicator and what is needed to make others from them.
+class Group {
+ public:
+  virtual ~Group() = default;
+  Communicator& communicator() { return *communicator_; }
+
+  // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
+  // Collective and blocking. Contexts stay unique as long as a process splits one communicator at
+  // a time, which the registry's lock sees to.
+  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key) = 0;
+
+ protected:
+  std::unique_ptr<Communicator> communicator_;
+};
+
+// A world of one process, without MPI.
+std::shared_ptr<Group> MakeSelfGroup();
+
+// All ranks of an MPI communicator, named by its Fortran handle; collective.
+std::shared_ptr<Group> MakeMpiGroup(int fortran_handle);
+
+// The first line of what the MPI library says of itself.
+std::string MpiVersion();
+
+// Registers a group under an id that is unique in this process, for ops to find.
+int64_t Register(std::shared_ptr<Group> group);
+// Throws InvalidArgument for an id that was never given out, Unavailable for one taken back.
+std::shared_ptr<Group> FindGroup(int64_t id);
+// Closes the group's communicator and takes the id back; a second call does nothing.
+void Unregister(int64_t id);
+// Closes everything; called before the interpreter and MPI end.
+void CloseAll();
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_WORLD_H_

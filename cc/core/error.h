@@ -1,0 +1,29 @@
+// The one exception type of the library. It stays inside the library: ops/ turns it into a
+// Status and python/ into a Python exception, so that none crosses an ABI border.
+#ifndef ADASUM_CORE_ERROR_H_
+#define ADASUM_CORE_ERROR_H_
+
+#include <stdexcept>
+#include <string>
+
+namespace adasum {
+
+enum class ErrorCode {
+  kInvalidArgument,   // the caller, or a peer, passed something that does not fit
+  kDeadlineExceeded,  // a peer did not come within the limit
+  kUnavailable,       // the communicator is closed or broken
+  kInternal,          // a library below us (MPI, the system) failed
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_CORE_ERROR_H_

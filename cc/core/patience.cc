@@ -1,0 +1,70 @@
+#include "cc/core/patience.h"
+
+#include <sched.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Pauses that only poll, and the time after which a waiter sleeps in place of yielding.
+constexpr int64_t kHotPauses = 64;
+constexpr auto kYieldFor = std::chrono::milliseconds(2);
+constexpr auto kSleep = std::chrono::microseconds(100);
+
+void ReadSeconds(const char* variable, double* seconds) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return;
+  char* end = nullptr;
+  double value = std::strtod(text, &end);
+  if (*end != '\0' || !(value > 0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("Expected ") + variable +
+                    " to be a positive number of seconds. Received: " + text);
+  }
+  *seconds = value;
+}
+
+}  // namespace
+
+void ReadWaitLimits(WaitLimits* limits) {
+  ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &limits->silence_seconds);
+  ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &limits->mismatch_seconds);
+}
+
+Patience::Patience(const WaitLimits& limits, const char* what, int peer)
+    : limits_(limits), what_(what), peer_(peer) {}
+
+void Patience::Pause() {
+  ++num_pauses_;
+  if (num_pauses_ <= kHotPauses) return;
+  // The clock is read only once the wait is no longer hot: most waits end before.
+  auto now = Clock::now();
+  if (num_pauses_ == kHotPauses + 1) start_ = now;
+  Check(now);
+  if (now - start_ < kYieldFor) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kSleep);
+  }
+}
+
+void Patience::Check(Clock::time_point now) const {
+  if (limits_.cancelled.load(std::memory_order_relaxed)) {
+    throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
+  }
+  if (std::chrono::duration<double>(now - start_).count() > limits_.silence_seconds) {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                std::string("Waited ") + std::to_string(limits_.silence_seconds) + " s in " +
+                    what_ + " for rank " + std::to_string(peer_) +
+                    ", which said nothing. Look at that rank's log; a longer limit is set by "
+                    "TF_ADASUM_TIMEOUT_SECONDS.");
+  }
+}
+
+}  // namespace adasum

@@ -1,0 +1,49 @@
+// How to wait: poll hot at first, then yield, then sleep, and give up at the limit.
+#ifndef ADASUM_CORE_PATIENCE_H_
+#define ADASUM_CORE_PATIENCE_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace adasum {
+
+// The limits of every wait, and the flag by which a closing communicator ends them early.
+// Shared by the transports of one communicator; outlives them.
+struct WaitLimits {
+  // A peer that says nothing for this long is taken for lost. TF_ADASUM_TIMEOUT_SECONDS.
+  double silence_seconds = 600;
+  // Ranks that wait for differently named requests give up after this. TF_ADASUM_MISMATCH_SECONDS.
+  double mismatch_seconds = 60;
+  std::atomic<bool> cancelled{false};
+};
+
+// Fills `limits` from the environment; throws InvalidArgument for a value that is no positive
+// number.
+void ReadWaitLimits(WaitLimits* limits);
+
+// One wait. Call Pause() in a loop until the awaited thing is there.
+class Patience {
+ public:
+  // `what` names the wait in the error; it must outlive this object.
+  Patience(const WaitLimits& limits, const char* what, int peer);
+
+  // Returns after a pause that grows from nothing to 200 microseconds, so that a wait of
+  // microseconds costs no context switch and a wait of seconds costs no core. Throws
+  // DeadlineExceeded past the limit and Unavailable once cancelled.
+  void Pause();
+
+ private:
+  void Check(std::chrono::steady_clock::time_point now) const;
+
+  const WaitLimits& limits_;
+  const char* what_;
+  int peer_;
+  int64_t num_pauses_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_CORE_PATIENCE_H_

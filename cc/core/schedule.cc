@@ -1,0 +1,59 @@
+#include "cc/core/schedule.h"
+
+namespace adasum {
+namespace {
+
+// Halves meet at a multiple of this many elements, so that two ranks never write to one cache
+// line of a shared buffer and vector loads stay aligned.
+constexpr int64_t kSplitGranularity = 64;
+
+int LargestPowerOfTwo(int size) {
+  int power = 1;
+  while (power <= size / 2) power *= 2;
+  return power;
+}
+
+int64_t Middle(Range range) {
+  int64_t half = (range.size() / 2 + kSplitGranularity - 1) / kSplitGranularity;
+  return range.begin + std::min(half * kSplitGranularity, range.size());
+}
+
+}  // namespace
+
+Schedule MakeSchedule(int rank, int size, int64_t num_elements) {
+  Schedule schedule;
+  int power = LargestPowerOfTwo(size);
+  if (rank >= power) {
+    schedule.fold = Fold::kGives;
+    schedule.fold_peer = rank - power;
+    return schedule;
+  }
+  if (rank + power < size) {
+    schedule.fold = Fold::kTakes;
+    schedule.fold_peer = rank + power;
+  }
+  Range range{0, num_elements};
+  for (int distance = 1; distance < power; distance *= 2) {
+    bool is_left = (rank & distance) == 0;
+    int64_t middle = Middle(range);
+    Range lower{range.begin, middle};
+    Range upper{middle, range.end};
+    range = is_left ? lower : upper;
+    schedule.levels.push_back({distance, rank ^ distance, range, is_left ? upper : lower, is_left});
+  }
+  return schedule;
+}
+
+int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
+                  int64_t moment_bytes) {
+  Schedule schedule = MakeSchedule(rank, size, num_elements);
+  int64_t bytes = schedule.fold == Fold::kNone ? 0 : num_elements * element_bytes;
+  int64_t rounds = 0;
+  for (const Level& level : schedule.levels) {
+    bytes += (level.give.size() + level.keep.size()) * element_bytes;
+    bytes += ++rounds * moment_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace adasum

@@ -1,0 +1,57 @@
+// What the traversal asks of a wire. Implementations: threads of one process, MPI, shared memory.
+#ifndef ADASUM_CORE_TRANSPORT_H_
+#define ADASUM_CORE_TRANSPORT_H_
+
+#include <cstdint>
+
+namespace adasum {
+
+// A lane tells apart messages between the same two ranks that belong to different leaves
+// (several replicas in one process); 0 where each process has one leaf.
+struct Send {
+  int peer;
+  const void* bytes;
+  int64_t num_bytes;
+  int lane = 0;
+};
+
+struct Recv {
+  int peer;
+  void* bytes;
+  int64_t num_bytes;
+  int lane = 0;
+};
+
+// One rank's end of the wire. Used by one thread at a time. Every call returns or throws within
+// the WaitLimits of the transport.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Sends and receives at the same time; returns when the received bytes are there and `send` may
+  // be overwritten. A side of 0 bytes is left out, also on the peer.
+  virtual void SendRecv(const Send& send, const Recv& recv) = 0;
+
+  // As SendRecv with one peer, but a transport whose ranks can read each other's memory returns
+  // the address of the peer's bytes and leaves `recv.bytes` alone; the others return recv.bytes.
+  // What is sent must stay unchanged until this rank has heard from all its peers in the *next*
+  // collective step with them (the caller's agreement before each collective sees to that).
+  virtual const void* Exchange(const Send& send, const Recv& recv) {
+    SendRecv(send, recv);
+    return recv.bytes;
+  }
+
+  // Whether bytes handed to Exchange have to lie in Workspace memory.
+  virtual bool needs_workspace() const { return false; }
+
+  // Memory of at least `num_bytes` that Exchange can send from, owned by the transport and kept
+  // until the next call; only for transports that need it. Throws InvalidArgument elsewhere.
+  virtual void* Workspace(int64_t num_bytes);
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_CORE_TRANSPORT_H_

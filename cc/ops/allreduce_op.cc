@@ -1,0 +1,107 @@
+#include "cc/communicator/allreduce.h"
+#include "cc/ops/communicator_resource.h"
+#include "cc/ops/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace adasum {
+namespace {
+
+using tensorflow::AsyncOpKernel;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+DType ToDType(tensorflow::DataType dtype) {
+  switch (dtype) {
+    case tensorflow::DT_HALF:
+      return DType::kFloat16;
+    case tensorflow::DT_BFLOAT16:
+      return DType::kBFloat16;
+    case tensorflow::DT_FLOAT:
+      return DType::kFloat32;
+    case tensorflow::DT_DOUBLE:
+      return DType::kFloat64;
+    case tensorflow::DT_INT32:
+      return DType::kInt32;
+    case tensorflow::DT_INT64:
+      return DType::kInt64;
+    default:
+      return DType::kBool;  // the last that the op's type list allows
+  }
+}
+
+Shape ToShape(const tensorflow::TensorShape& shape) {
+  Shape sizes;
+  for (int i = 0; i < shape.dims(); ++i) sizes.push_back(shape.dim_size(i));
+  return sizes;
+}
+
+// Hands the tensors to the communication thread and returns. TensorFlow keeps inputs and outputs
+// alive until `done` is called, on that thread.
+class AllreduceOp : public AsyncOpKernel {
+ public:
+  explicit AllreduceOp(OpKernelConstruction* context) : AsyncOpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("num_inputs", &num_inputs_));
+    OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
+    OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
+    OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &name_));
+    OP_REQUIRES(context, num_inputs_ % num_tensors_ == 0,
+                absl::InvalidArgumentError(absl::StrCat(
+                    "Expected the same number of tensors, ", num_tensors_,
+                    ", from every replica. Received: ", num_inputs_, " tensors in all.")));
+  }
+
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    std::shared_ptr<Group> group;
+    OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
+    OP_REQUIRES_OK_ASYNC(context, CheckReplicas(context), done);
+    AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {}, {}, {}};
+    OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
+    // The group stays open until the request is done.
+    Allreduce(group->communicator(), std::move(tensors),
+              [context, group, done](const Error* error) {
+                context->SetStatus(ToStatus(error));
+                done();
+              });
+  }
+
+ private:
+  // All replicas of this process must agree on shapes before any other process hears of them.
+  absl::Status CheckReplicas(OpKernelContext* context) const {
+    for (int i = num_tensors_; i < num_inputs_; ++i) {
+      const auto& first = context->input(1 + i % num_tensors_).shape();
+      const auto& shape = context->input(1 + i).shape();
+      if (shape == first) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected tensor ", i % num_tensors_, " of '", name_, "' to have shape ",
+                       first.DebugString(), " on every replica. Received: ", shape.DebugString(),
+                       " on replica ", i / num_tensors_, "."));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Collect(OpKernelContext* context, AllreduceTensors* tensors) const {
+    for (int i = 0; i < num_inputs_; ++i) {
+      if (i % num_tensors_ == 0) tensors->inputs.emplace_back();
+      tensors->inputs.back().push_back(context->input(1 + i).data());
+    }
+    for (int i = 0; i < num_tensors_; ++i) {
+      const auto& shape = context->input(1 + i).shape();
+      tensors->shapes.push_back(ToShape(shape));
+      Tensor* output = nullptr;
+      TF_RETURN_IF_ERROR(context->allocate_output(i, shape, &output));
+      tensors->outputs.push_back(output->data());
+    }
+    return absl::OkStatus();
+  }
+
+  int num_inputs_;
+  int num_tensors_;
+  std::string reduction_;
+  std::string name_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AdasumAllreduce").Device(tensorflow::DEVICE_CPU), AllreduceOp);
+
+}  // namespace
+}  // namespace adasum

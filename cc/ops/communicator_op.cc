@@ -1,0 +1,47 @@
+#include "cc/ops/communicator_resource.h"
+#include "cc/ops/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
+
+namespace adasum {
+
+absl::Status LookUpGroup(tensorflow::OpKernelContext* context, std::shared_ptr<Group>* group) {
+  const auto& handle = context->input(0).scalar<tensorflow::ResourceHandle>()();
+  absl::StatusOr<CommunicatorResource*> resource = handle.GetResource<CommunicatorResource>();
+  if (!resource.ok()) return resource.status();
+  *group = (*resource)->group();
+  return absl::OkStatus();
+}
+
+namespace {
+
+class CommunicatorOp : public tensorflow::OpKernel {
+ public:
+  explicit CommunicatorOp(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("id", &id_));
+  }
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    std::shared_ptr<Group> group;
+    try {
+      group = FindGroup(id_);
+    } catch (const Error& error) {
+      context->SetStatus(ToStatus(&error));
+      return;
+    }
+    tensorflow::Tensor handle(tensorflow::DT_RESOURCE, {});
+    // Reference-counted: the resource lives as long as the last tensor that holds the handle.
+    handle.scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle(
+            new CommunicatorResource(std::move(group)), context->device()->name());
+    context->set_output(0, handle);
+  }
+
+ private:
+  int64_t id_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AdasumCommunicator").Device(tensorflow::DEVICE_CPU), CommunicatorOp);
+
+}  // namespace
+}  // namespace adasum

@@ -1,0 +1,66 @@
+// The ops as TensorFlow's graphs see them: names, attributes, shapes.
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace adasum {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+
+// inputs[1 + replica * num_tensors + tensor] -> outputs[tensor], which has the shape of all
+// replicas' tensors.
+absl::Status AllreduceShapes(InferenceContext* context) {
+  int num_tensors;
+  TF_RETURN_IF_ERROR(context->GetAttr("num_tensors", &num_tensors));
+  for (int tensor = 0; tensor < num_tensors; ++tensor) {
+    auto shape = context->input(1 + tensor);
+    for (int i = 1 + tensor + num_tensors; i < context->num_inputs(); i += num_tensors) {
+      TF_RETURN_IF_ERROR(context->Merge(shape, context->input(i), &shape));
+    }
+    context->set_output(tensor, shape);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BroadcastShapes(InferenceContext* context) {
+  for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(1 + i));
+  return absl::OkStatus();
+}
+
+REGISTER_OP("AdasumCommunicator")
+    .Attr("id: int")
+    .Output("communicator: resource")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc("The handle of an open communicator; ops that take it run in the order of the program.");
+
+REGISTER_OP("AdasumAllreduce")
+    .Input("communicator: resource")
+    .Input("inputs: num_inputs * T")
+    .Output("outputs: num_tensors * T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64, bool}")
+    .Attr("num_inputs: int >= 1")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reduction: string = 'adasum'")
+    .Attr("tensor_name: string")
+    .SetIsStateful()
+    .SetShapeFn(AllreduceShapes)
+    .Doc("Reduces a list of tensors over all replicas of all ranks, each tensor by itself.");
+
+REGISTER_OP("AdasumBroadcast")
+    .Input("communicator: resource")
+    .Input("inputs: T")
+    .Output("outputs: T")
+    .Attr(
+        "T: list({half, bfloat16, float, double, int8, uint8, int16, uint16, int32, uint32, "
+        "int64, uint64, bool, complex64, complex128}) >= 1")
+    .Attr("root: int = 0")
+    .Attr("tensor_name: string")
+    .SetIsStateful()
+    .SetShapeFn(BroadcastShapes)
+    .Doc("Replaces a list of tensors by the root's.");
+
+}  // namespace
+}  // namespace adasum

@@ -1,0 +1,109 @@
+// The pybind11 module: communicators for Python, and simulate(). Errors of the library become
+// Python exceptions here, and nowhere else.
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/communicator/allreduce.h"
+#include "cc/communicator/world.h"
+#include "cc/core/schedule.h"
+#include "cc/reductions/reduction.h"
+
+namespace py = pybind11;
+
+namespace adasum {
+namespace {
+
+// The Python side of a group; the registry keeps the group itself.
+class PyCommunicator {
+ public:
+  explicit PyCommunicator(std::shared_ptr<Group> group)
+      : group_(std::move(group)), id_(Register(group_)) {}
+
+  int64_t id() const { return id_; }
+  int rank() const { return group_->communicator().rank(); }
+  int size() const { return group_->communicator().size(); }
+  int local_rank() const { return group_->communicator().placement().local_rank; }
+  int local_size() const { return group_->communicator().placement().local_size; }
+  void Close() { Unregister(id_); }
+
+  std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key) {
+    std::shared_ptr<Group> group = group_->Split(color, key);
+    return group ? std::make_unique<PyCommunicator>(std::move(group)) : nullptr;
+  }
+
+ private:
+  std::shared_ptr<Group> group_;
+  int64_t id_;
+};
+
+// Addresses as integers: NumPy's own pointers, kept alive by the caller for the call.
+using Addresses = std::vector<std::vector<uintptr_t>>;
+
+template <typename Pointer>
+std::vector<std::vector<Pointer>> ToPointers(const Addresses& addresses) {
+  std::vector<std::vector<Pointer>> pointers;
+  for (const auto& of_rank : addresses) {
+    pointers.emplace_back();
+    for (uintptr_t address : of_rank) pointers.back().push_back(reinterpret_cast<Pointer>(address));
+  }
+  return pointers;
+}
+
+void SimulateAddresses(const std::string& reduction, const std::string& dtype,
+                       const std::vector<int64_t>& num_elements, const Addresses& inputs,
+                       const Addresses& outputs) {
+  Simulate(reduction, ParseDType(dtype), num_elements, ToPointers<const void*>(inputs),
+           ToPointers<void*>(outputs));
+}
+
+void TranslateError(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const Error& error) {
+    switch (error.code()) {
+      case ErrorCode::kInvalidArgument:
+        return PyErr_SetString(PyExc_ValueError, error.what());
+      case ErrorCode::kDeadlineExceeded:
+        return PyErr_SetString(PyExc_TimeoutError, error.what());
+      default:
+        return PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, module) {
+  py::register_exception_translator(&TranslateError);
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+
+  py::class_<PyCommunicator>(module, "Communicator")
+      .def_static(
+          "of_self", [] { return std::make_unique<PyCommunicator>(MakeSelfGroup()); }, NoGil())
+      .def_static(
+          "of_mpi",
+          [](int fortran_handle) {
+            return std::make_unique<PyCommunicator>(MakeMpiGroup(fortran_handle));
+          },
+          py::arg("fortran_handle"), NoGil())
+      .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), NoGil())
+      .def("close", &PyCommunicator::Close, NoGil())
+      .def_property_readonly("id", &PyCommunicator::id)
+      .def_property_readonly("rank", &PyCommunicator::rank)
+      .def_property_readonly("size", &PyCommunicator::size)
+      .def_property_readonly("local_rank", &PyCommunicator::local_rank)
+      .def_property_readonly("local_size", &PyCommunicator::local_size);
+
+  module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
+             py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
+  module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),
+             py::arg("element_bytes"), py::arg("moment_bytes"));
+  module.def("reduction_names", &ReductionNames);
+  module.def("instruction_set", [] { return ChooseCpuKernels().instruction_set; });
+  module.def("mpi_version", &MpiVersion);
+  module.def("close_all", &CloseAll, NoGil());
+}
+
+}  // namespace adasum

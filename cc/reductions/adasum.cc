@@ -1,0 +1,42 @@
+// Adasum (Maleki et al., MLSys 2021, section 3), per segment:
+//
+//   Adasum(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
+//
+// What is orthogonal is added, what is parallel averaged.
+
+#include <cfloat>
+
+#include "cc/reductions/reduction.h"
+
+namespace adasum {
+namespace {
+
+// A vector whose squared norm is zero or subnormal has no direction to compare with: it is added
+// as it is, which makes zero the identity. DBL_MIN and not its root, so that float64 gradients
+// of scale 1e-150 still meet as Adasum says.
+double Coefficient(double dot, double norm2) {
+  return norm2 < DBL_MIN ? 1.0 : 1.0 - dot / (2.0 * norm2);
+}
+
+class Adasum : public Reduction {
+ public:
+  const char* name() const override { return "adasum"; }
+  bool Supports(DType dtype) const override { return IsFloating(dtype); }
+
+  void Combine(const Meeting& meeting) const override {
+    std::vector<Moments> moments(meeting.num_segments);
+    meeting.arithmetic.AddMoments(meeting.dtype, meeting.pieces, moments.data());
+    meeting.group_sum(&moments);
+    std::vector<Coefficients> coefficients;
+    coefficients.reserve(moments.size());
+    for (const Moments& m : moments) {
+      coefficients.push_back({Coefficient(m.dot, m.left_norm2), Coefficient(m.dot, m.right_norm2)});
+    }
+    meeting.arithmetic.Combine(meeting.dtype, meeting.pieces, coefficients.data());
+  }
+};
+
+const RegisterReduction kRegistered(std::make_unique<Adasum>());
+
+}  // namespace
+}  // namespace adasum

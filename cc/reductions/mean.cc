@@ -1,0 +1,44 @@
+// sum_i x_i / N. Integers truncate toward zero; for bool: whether all are true, which is what
+// truncation makes of it.
+
+#include "cc/reductions/reduction.h"
+
+namespace adasum {
+namespace {
+
+class Mean : public Reduction {
+ public:
+  const char* name() const override { return "mean"; }
+  bool Supports(DType) const override { return true; }
+
+  void Combine(const Meeting& meeting) const override {
+    if (meeting.dtype == DType::kBool) {
+      meeting.arithmetic.LogicalAnd(meeting.pieces);
+    } else if (meeting.dtype == DType::kFloat16) {
+      CombineWeighted(meeting);
+    } else {
+      meeting.arithmetic.Add(meeting.dtype, meeting.pieces);
+    }
+  }
+
+  void Finish(Arithmetic& arithmetic, DType dtype, void* values, int64_t num_elements,
+              int num_leaves) const override {
+    if (dtype == DType::kBool || dtype == DType::kFloat16) return;
+    arithmetic.Divide(dtype, values, num_elements, num_leaves);
+  }
+
+ private:
+  // float16 ends at 65504 and scaled gradients come close to it: their sum would overflow where
+  // their mean does not, so that every meeting takes the mean of the leaves so far.
+  static void CombineWeighted(const Meeting& meeting) {
+    double total = meeting.leaves.left + meeting.leaves.right;
+    std::vector<Coefficients> weights(meeting.num_segments,
+                                      {meeting.leaves.left / total, meeting.leaves.right / total});
+    meeting.arithmetic.Combine(meeting.dtype, meeting.pieces, weights.data());
+  }
+};
+
+const RegisterReduction kRegistered(std::make_unique<Mean>());
+
+}  // namespace
+}  // namespace adasum

@@ -1,0 +1,57 @@
+#include "cc/transport/mpi_world.h"
+
+#include "cc/core/error.h"
+
+namespace adasum {
+
+void CheckMpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Error(ErrorCode::kInternal, std::string(call) + ": " + std::string(text, length));
+}
+
+std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle) {
+  int initialized = 0;
+  CheckMpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (!initialized) {
+    throw Error(ErrorCode::kInternal,
+                "Expected MPI to be initialised in the MPI library that tf_adasum was built with. "
+                "mpi4py seems to use another MPI: see 'MPI' in the README.");
+  }
+  int level = MPI_THREAD_SINGLE;
+  CheckMpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level < MPI_THREAD_MULTIPLE) {
+    throw Error(ErrorCode::kInternal,
+                "Expected an MPI that gives MPI_THREAD_MULTIPLE, since the communication thread "
+                "works beside yours. Received: thread level " +
+                    std::to_string(level) +
+                    ". Use an MPI built with thread support, or "
+                    "initialise mpi4py with rc.thread_level = 'multiple'.");
+  }
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  CheckMpi(MPI_Comm_dup(MPI_Comm_f2c(fortran_handle), &duplicate), "MPI_Comm_dup");
+  return std::shared_ptr<MpiWorld>(new MpiWorld(duplicate));
+}
+
+MpiWorld::MpiWorld(MPI_Comm comm) : comm_(comm) {
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+}
+
+MpiWorld::~MpiWorld() {
+  int finalized = 1;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+}
+
+std::string MpiLibraryVersion() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
+  std::string version(text);  // Open MPI counts the final zero in `length`
+  return version.substr(0, version.find('\n'));
+}
+
+}  // namespace adasum

@@ -1,0 +1,92 @@
+#include "cc/transport/thread_transport.h"
+
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+
+ThreadHub::ThreadHub(int size, const WaitLimits& limits) : limits_(limits) {
+  for (int rank = 0; rank < size; ++rank) {
+    inboxes_.push_back(std::make_unique<Inbox>());
+    inboxes_.back()->from.resize(size);
+  }
+}
+
+void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int from,
+                          bool is_full) {
+  // Woken once a second to see whether the communicator was closed meanwhile.
+  constexpr auto kLook = std::chrono::seconds(1);
+  double waited_seconds = 0;
+  while (
+      !inbox.changed.wait_for(lock, kLook, [&] { return inbox.from[from].is_full == is_full; })) {
+    waited_seconds += 1;
+    if (limits_.cancelled.load()) {
+      throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
+    }
+    if (waited_seconds > limits_.silence_seconds) {
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  "Waited " + std::to_string(limits_.silence_seconds) +
+                      " s for another replica of this process, leaf " + std::to_string(from));
+    }
+  }
+}
+
+void ThreadHub::Offer(int from, int to, const void* bytes, int64_t num_bytes) {
+  Inbox& inbox = *inboxes_[to];
+  {
+    std::unique_lock<std::mutex> lock(inbox.mutex);
+    AwaitFull(inbox, lock, from, false);
+    inbox.from[from] = {bytes, num_bytes, true};
+  }
+  inbox.changed.notify_all();
+}
+
+const void* ThreadHub::Take(int from, int to, int64_t num_bytes) {
+  Inbox& inbox = *inboxes_[to];
+  std::unique_lock<std::mutex> lock(inbox.mutex);
+  AwaitFull(inbox, lock, from, true);
+  const Message& message = inbox.from[from];
+  if (message.num_bytes != num_bytes) {
+    throw Error(ErrorCode::kInternal, "Expected " + std::to_string(num_bytes) +
+                                          " bytes from leaf " + std::to_string(from) +
+                                          ". Received: " + std::to_string(message.num_bytes));
+  }
+  return message.bytes;
+}
+
+void ThreadHub::Release(int from, int to) {
+  Inbox& inbox = *inboxes_[to];
+  {
+    std::lock_guard<std::mutex> lock(inbox.mutex);
+    inbox.from[from].is_full = false;
+  }
+  inbox.changed.notify_all();
+}
+
+void ThreadHub::AwaitRelease(int from, int to) {
+  Inbox& inbox = *inboxes_[to];
+  std::unique_lock<std::mutex> lock(inbox.mutex);
+  AwaitFull(inbox, lock, from, false);
+}
+
+void ThreadTransport::SendRecv(const Send& send, const Recv& recv) {
+  if (send.num_bytes > 0) hub_->Offer(rank_, send.peer, send.bytes, send.num_bytes);
+  if (recv.num_bytes > 0) {
+    std::memcpy(recv.bytes, hub_->Take(recv.peer, rank_, recv.num_bytes), recv.num_bytes);
+    hub_->Release(recv.peer, rank_);
+  }
+  if (send.num_bytes > 0) hub_->AwaitRelease(rank_, send.peer);
+}
+
+const void* ThreadTransport::Exchange(const Send& send, const Recv& recv) {
+  if (send.num_bytes > 0) hub_->Offer(rank_, send.peer, send.bytes, send.num_bytes);
+  if (recv.num_bytes == 0) return recv.bytes;
+  const void* bytes = hub_->Take(recv.peer, rank_, recv.num_bytes);
+  hub_->Release(recv.peer, rank_);
+  return bytes;
+}
+
+}  // namespace adasum

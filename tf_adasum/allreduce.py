@@ -1,0 +1,173 @@
+"""Collectives on TensorFlow tensors, eager and inside tf.function."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_adasum import native, reductions
+from tf_adasum.communicator import Communicator, world
+
+
+def allreduce(
+    tensors: Any,
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str | None = None,
+) -> Any:
+    """Reduces tensors over all ranks, each tensor by itself.
+
+    For `adasum`, two ranks' tensors a and b become
+    (1 - a.b / (2|a|^2)) a + (1 - a.b / (2|b|^2)) b, pairwise in a tree for more ranks.
+
+    Args:
+        tensors: a tensor or a (nested) structure of tensors, any shapes. float16, bfloat16,
+            float32 and float64; for "sum" and "mean" also int32, int64 and bool.
+        reduction: "adasum", "sum" or "mean".
+        communicator: whose ranks take part; all ranks if None.
+        name: equal on all ranks for what belongs together. If None it is made from the
+            reduction, dtypes and shapes.
+
+    Returns:
+        The same structure; bitwise the same values on every rank.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
+        tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        ValueError: for an unknown reduction.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> gradient = tf.constant([1.0, 2.0])
+        >>> adasum.allreduce(gradient).numpy().tolist()  # one rank: Adasum of one is itself
+        [1.0, 2.0]
+
+    Source: Maleki et al., MLSys 2021, section 3.
+    """
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    reduced = allreduce_replicas([flat], reduction, communicator, name)
+    return tf.nest.pack_sequence_as(tensors, reduced)
+
+
+def allreduce_replicas(
+    leaves: Sequence[Sequence[tf.Tensor]],
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str | None = None,
+) -> list[tf.Tensor]:
+    """Reduces over the replicas of this process and those of all other ranks at once.
+
+    Args:
+        leaves: one list per local replica, each with the same number of tensors of the same
+            dtypes and shapes. Replica r of rank k is leaf k * len(leaves) + r of the tree.
+        reduction: "adasum", "sum" or "mean".
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+
+    Returns:
+        One list of tensors: the reduction over all leaves.
+
+    Raises:
+        As `allreduce`.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from tf_adasum.allreduce import allreduce_replicas
+        >>> replicas = [[tf.constant([3.0, 0.0])], [tf.constant([0.0, 4.0])]]
+        >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
+        [3.0, 4.0]
+    """
+    reductions.check_name(reduction)
+    communicator = communicator or world()
+    replicas = [[tf.convert_to_tensor(tensor) for tensor in leaf] for leaf in leaves]
+    _check_replicas(replicas)
+    if communicator.size * len(replicas) == 1:
+        return [tf.identity(tensor) for tensor in replicas[0]]
+    results: list[Any] = [None] * len(replicas[0])
+    by_dtype = _indices_by_dtype(replicas[0])
+    for dtype, indices in by_dtype.items():
+        part = [[leaf[index] for index in indices] for leaf in replicas]
+        op_name = name or _name_of_content(reduction, part[0])
+        if len(by_dtype) > 1:
+            op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
+        reduced = native.ops.adasum_allreduce(
+            communicator.handle,
+            [tensor for leaf in part for tensor in leaf],
+            num_tensors=len(indices),
+            reduction=reduction,
+            tensor_name=op_name,
+        )
+        for index, tensor, source in zip(indices, reduced, part[0]):
+            tensor.set_shape(source.shape)
+            results[index] = tensor
+    return results
+
+
+def broadcast(
+    tensors: Any,
+    root: int = 0,
+    communicator: Communicator | None = None,
+    name: str | None = None,
+) -> Any:
+    """Replaces tensors by those of one rank.
+
+    Args:
+        tensors: a tensor or a structure of tensors of any fixed-size dtype; shapes and dtypes
+            must be equal on all ranks.
+        root: the rank whose values all get.
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+
+    Returns:
+        The same structure with the root's values.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> int(adasum.broadcast(tf.constant(7)))
+        7
+    """
+    communicator = communicator or world()
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    if not flat or communicator.size == 1:
+        return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
+    copies = native.ops.adasum_broadcast(
+        communicator.handle,
+        flat,
+        root=root,
+        tensor_name=name or _name_of_content(f"broadcast{root}", flat),
+    )
+    for copy, source in zip(copies, flat):
+        copy.set_shape(source.shape)
+    return tf.nest.pack_sequence_as(tensors, list(copies))
+
+
+def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
+    if not replicas:
+        raise ValueError("Expected the tensors of at least one replica. Received: []")
+    for index, leaf in enumerate(replicas):
+        dtypes = [tensor.dtype.name for tensor in leaf]
+        first = [tensor.dtype.name for tensor in replicas[0]]
+        if dtypes != first:
+            raise ValueError(
+                f"Expected the tensors of every replica to have the dtypes {first}. Received: "
+                f"{dtypes} on replica {index}"
+            )
+
+
+def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, list[int]]:
+    indices: dict[str, list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        indices.setdefault(tensor.dtype.name, []).append(index)
+    return indices
+
+
+def _name_of_content(operation: str, tensors: Sequence[tf.Tensor]) -> str:
+    """A name that is equal on all ranks without a counter, which could differ between traces."""
+    content = ";".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in tensors)
+    if len(content) > 64:
+        content = hashlib.sha256(content.encode()).hexdigest()[:16]
+    return f"{operation}:{content}"

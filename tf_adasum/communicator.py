@@ -1,0 +1,174 @@
+"""Ranks and the groups they form."""
+
+import atexit
+import os
+import sys
+import threading
+
+import tensorflow as tf
+
+from tf_adasum import native
+
+# Set in every rank by the launchers of Open MPI, PRRTE, MPICH, Intel MPI and Slurm's PMI plugins.
+_LAUNCHER_VARIABLES = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "PMI_SIZE",
+    "PMI_RANK",
+    "MPI_LOCALNRANKS",
+)
+
+_lock = threading.Lock()
+_world: "Communicator | None" = None
+
+
+class Communicator:
+    """A group of ranks that reduce together, with one communication thread in each process.
+
+    Ops on one communicator are carried out one at a time, in an order that the ranks agree on by
+    the ops' names; ops on different communicators do not wait for each other.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> world = adasum.world()
+        >>> halves = world.split(color=world.rank % 2)
+        >>> halves.size == (world.size + 1 - world.rank % 2) // 2
+        True
+
+    Use `world()` for all ranks and `split` for parts of them.
+    """
+
+    def __init__(self, lib_communicator):
+        self._lib = lib_communicator
+        with tf.init_scope(), tf.device("CPU:0"):
+            # Eager: one handle for all graphs. It orders the ops inside each of them.
+            self._handle = native.ops.adasum_communicator(id=self._lib.id)
+
+    @property
+    def rank(self) -> int:
+        """This process's place in the group, in [0, size)."""
+        return self._lib.rank
+
+    @property
+    def size(self) -> int:
+        """Number of processes in the group."""
+        return self._lib.size
+
+    @property
+    def local_rank(self) -> int:
+        """This process's place among the group's processes on this host."""
+        return self._lib.local_rank
+
+    @property
+    def local_size(self) -> int:
+        """Number of the group's processes on this host."""
+        return self._lib.local_size
+
+    @property
+    def handle(self) -> tf.Tensor:
+        """The resource that every op on this group takes as its first input."""
+        return self._handle
+
+    def split(self, color: Optional[int], key: int = 0) -> "Communicator | None":
+        """Makes one communicator for each color; collective, as MPI_Comm_split.
+
+        Args:
+            color: ranks of equal color end in one group; None for a rank that wants none.
+            key: orders the ranks of a group; equal keys keep this communicator's order.
+
+        Returns:
+            The communicator of this rank's color, or None for color None.
+
+        Raises:
+            TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
+
+        Example:
+            >>> import tf_adasum as adasum
+            >>> adasum.world().split(color=None) is None
+            True
+        """
+        with _lock:
+            part = self._lib.split(color, key)
+        return None if part is None else Communicator(part)
+
+    def close(self) -> None:
+        """Ends the communication thread; operations under way fail with UnavailableError."""
+        self._lib.close()
+
+    def __repr__(self) -> str:
+        return f"<Communicator rank={self.rank} size={self.size}>"
+
+
+def world() -> Communicator:
+    """The communicator of all ranks; made at the first call, which is collective.
+
+    Under a launcher (`adasumrun`, `mpirun`, `srun`) these are all its ranks. Without one it is
+    this process alone, and MPI is not started.
+
+    Returns:
+        A `Communicator` that lives as long as the process.
+
+    Raises:
+        RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE, or mpi4py uses another MPI.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.world().size
+        1
+    """
+    global _world  # noqa: PLW0603 (the one world)
+    with _lock:
+        if _world is None:
+            _world = Communicator(_connect())
+            atexit.register(native.lib.close_all)
+        return _world
+
+
+def rank() -> int:
+    """This process's rank in the world, in [0, size())."""
+    return world().rank
+
+
+def size() -> int:
+    """Number of processes in the world."""
+    return world().size
+
+
+def local_rank() -> int:
+    """This process's rank among those on its host, in [0, local_size())."""
+    return world().local_rank
+
+
+def local_size() -> int:
+    """Number of processes of the world on this host."""
+    return world().local_size
+
+
+def _connect():
+    if not any(variable in os.environ for variable in _LAUNCHER_VARIABLES):
+        return native.lib.Communicator.of_self()
+    from mpi4py import MPI  # starts MPI with MPI_THREAD_MULTIPLE
+
+    ours, theirs = native.lib.mpi_version(), MPI.Get_library_version().split("\n")[0].rstrip("\0")
+    if ours != theirs:
+        raise RuntimeError(
+            f"tf_adasum uses the MPI '{ours}'. Received: mpi4py uses '{theirs}'. Set "
+            "MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
+        )
+    _abort_on_uncaught_exception(MPI)
+    return native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
+
+
+def _abort_on_uncaught_exception(mpi) -> None:
+    """A rank that dies by an exception ends the others, which would wait for it in vain."""
+    if mpi.COMM_WORLD.Get_size() == 1:
+        return
+    previous = sys.excepthook
+
+    def hook(kind, value, traceback):
+        previous(kind, value, traceback)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(1)
+
+    sys.excepthook = hook

@@ -1,0 +1,50 @@
+"""The reductions, one file each: what they are called and which dtypes they take.
+
+A file here says what Python needs to know of a reduction before it is asked for; the arithmetic
+itself is in cc/reductions, in the file of the same name.
+"""
+
+import dataclasses
+import importlib
+import pkgutil
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A reduction as users name it.
+
+    Args:
+        name: what `reduction=` takes.
+        summary: the mathematics, in one line.
+        floats_only: whether only float16, bfloat16, float32 and float64 can be reduced.
+    """
+
+    name: str
+    summary: str
+    floats_only: bool
+
+
+def _load() -> dict[str, Reduction]:
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    loaded = [importlib.import_module(f"{__name__}.{module}").REDUCTION for module in modules]
+    return {reduction.name: reduction for reduction in loaded}
+
+
+ALL: dict[str, Reduction] = _load()
+
+
+def names() -> list[str]:
+    """All reductions' names, sorted.
+
+    Example:
+        >>> from tf_adasum import reductions
+        >>> "adasum" in reductions.names()
+        True
+    """
+    return sorted(ALL)
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError, with the names there are, for a name that is none of them."""
+    if name not in ALL:
+        raise ValueError(f"Expected a reduction among {names()}. Received: {name!r}")

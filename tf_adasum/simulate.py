@@ -1,0 +1,59 @@
+"""The reductions without ranks: the same C++ code, with a thread in place of each rank."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_adasum import native, reductions
+
+
+def simulate(inputs: Sequence[Sequence], reduction: str = "adasum") -> list[list[np.ndarray]]:
+    """What every rank would get from `allreduce`, computed in this process.
+
+    Args:
+        inputs: one list per rank, each with one array per variable; shapes and dtypes (see
+            `allreduce`) of a variable are equal on all ranks. Any number of ranks.
+        reduction: "adasum", "sum" or "mean".
+
+    Returns:
+        The same nesting of arrays: what each rank gets.
+
+    Raises:
+        ValueError: if ranks differ in count, shape or dtype, or for an unknown reduction.
+
+    Example:
+        >>> import numpy as np, tf_adasum as adasum
+        >>> parallel = [[np.array([2.0, 0.0])], [np.array([4.0, 0.0])]]
+        >>> adasum.simulate(parallel)[0][0].tolist()  # parallel: averaged
+        [3.0, 0.0]
+
+    Source: Maleki et al., MLSys 2021, section 3; the tree for any number of ranks is ours
+    (docs/architecture.md).
+    """
+    reductions.check_name(reduction)
+    ranks = [[np.ascontiguousarray(array) for array in arrays] for arrays in inputs]
+    _check_alike(ranks)
+    outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
+    if not ranks or not ranks[0]:
+        return outputs
+    for dtype in dict.fromkeys(array.dtype.name for array in ranks[0]):
+        chosen = [index for index, array in enumerate(ranks[0]) if array.dtype.name == dtype]
+        native.lib.simulate(
+            reduction,
+            dtype,
+            [ranks[0][index].size for index in chosen],
+            [[arrays[index].ctypes.data for index in chosen] for arrays in ranks],
+            [[arrays[index].ctypes.data for index in chosen] for arrays in outputs],
+        )
+    return outputs
+
+
+def _check_alike(ranks: Sequence[Sequence[np.ndarray]]) -> None:
+    for rank, arrays in enumerate(ranks):
+        got = [f"{array.dtype.name}{array.shape}" for array in arrays]
+        expected = [f"{array.dtype.name}{array.shape}" for array in ranks[0]]
+        if got != expected:
+            raise ValueError(
+                f"Expected the arrays of every rank to be {expected}, as rank 0's. Received: "
+                f"{got} on rank {rank}"
+            )
