@@ -9,6 +9,8 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 CONFIGURE ?=
 # Arguments of the demo, e.g. make demo DEMO="--epochs=4"
 DEMO ?=
+# Further flags of bazel test.
+TEST_FLAGS ?=
 BAZEL ?= bazel
 
 VENV := .venv
@@ -49,7 +51,7 @@ build: setup
 	$(VENV)/bin/python tools/install_native.py "$$($(BAZEL) info bazel-bin 2>/dev/null)"
 
 test: build
-	$(BAZEL) test //...
+	$(BAZEL) test $(TEST_FLAGS) //...
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)
@@ -57,8 +59,8 @@ demo: build
 wheel: setup
 	$(BAZEL) build //:wheel
 	@mkdir -p dist
-	cp -f "$$($(BAZEL) info bazel-bin 2>/dev/null)"/*.whl dist/
-	@chmod u+w dist/*.whl && ls dist/*.whl
+	cp -f "$$(ls -t "$$($(BAZEL) info bazel-bin 2>/dev/null)"/*.whl | head -n 1)" dist/
+	@chmod u+w dist/*.whl && ls -t dist/*.whl | head -n 1
 
 lint: $(STAMPS)/requirements
 	$(VENV)/bin/python tools/lint.py
