@@ -69,7 +69,7 @@ class Communicator:
         """The resource that every op on this group takes as its first input."""
         return self._handle
 
-    def split(self, color: Optional[int], key: int = 0) -> "Communicator | None":
+    def split(self, color: int | None, key: int = 0) -> "Communicator | None":
         """Makes one communicator for each color; collective, as MPI_Comm_split.
 
         Args:
