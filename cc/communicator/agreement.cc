@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "cc/communicator/gather.h"
+#include "cc/transport/gather.h"
 
 namespace adasum {
 

@@ -9,10 +9,11 @@
 #include <map>
 #include <mutex>
 #include <sstream>
-#include <tuple>
+#include <thread>
 
-#include "cc/communicator/gather.h"
 #include "cc/core/error.h"
+#include "cc/transport/gather.h"
+#include "cc/transport/host_transport.h"
 #include "cc/transport/mpi_transport.h"
 #include "cc/transport/thread_transport.h"
 
@@ -90,6 +91,19 @@ Placement PlacementOf(const std::vector<Member>& members, int rank) {
   return placement;
 }
 
+std::vector<std::string> HostsOf(const std::vector<Member>& members) {
+  std::vector<std::string> hosts;
+  for (const Member& member : members) hosts.push_back(member.host);
+  return hosts;
+}
+
+// About 40 microseconds where each rank has a core to itself; on shared cores the awaited rank
+// may need this very core.
+int HotPauses(const Placement& placement) {
+  int num_cores = static_cast<int>(std::thread::hardware_concurrency());
+  return placement.local_size <= num_cores ? 1000 : 16;
+}
+
 // Greater than any context this process has been part of.
 std::atomic<int> next_context{1};
 
@@ -101,8 +115,11 @@ class MpiGroup : public Group {
     for (const Member& member : members) world_ranks.push_back(member.world_rank);
     auto limits = std::make_unique<WaitLimits>();
     ReadWaitLimits(limits.get());
-    auto transport = std::make_unique<MpiTransport>(world_, world_ranks, context, *limits);
-    Placement placement = PlacementOf(members, transport->rank());
+    auto mpi = std::make_unique<MpiTransport>(world_, world_ranks, context, *limits);
+    Placement placement = PlacementOf(members, mpi->rank());
+    limits->hot_pauses = HotPauses(placement);
+    std::unique_ptr<Transport> transport =
+        HostTransport::Make(std::move(mpi), HostsOf(members), *limits);
     communicator_ =
         std::make_unique<Communicator>(std::move(limits), std::move(transport), placement);
   }

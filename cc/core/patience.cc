@@ -12,8 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Pauses that only poll, and the time after which a waiter sleeps in place of yielding.
-constexpr int64_t kHotPauses = 64;
+// The time after which a waiter sleeps in place of yielding.
 constexpr auto kYieldFor = std::chrono::milliseconds(2);
 constexpr auto kSleep = std::chrono::microseconds(100);
 
@@ -37,15 +36,9 @@ void ReadWaitLimits(WaitLimits* limits) {
   ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &limits->mismatch_seconds);
 }
 
-Patience::Patience(const WaitLimits& limits, const char* what, int peer)
-    : limits_(limits), what_(what), peer_(peer) {}
-
-void Patience::Pause() {
-  ++num_pauses_;
-  if (num_pauses_ <= kHotPauses) return;
-  // The clock is read only once the wait is no longer hot: most waits end before.
+void Patience::PauseCold() {
   auto now = Clock::now();
-  if (num_pauses_ == kHotPauses + 1) start_ = now;
+  if (num_pauses_ == limits_.hot_pauses + 1) start_ = now;
   Check(now);
   if (now - start_ < kYieldFor) {
     sched_yield();

@@ -16,6 +16,9 @@ struct WaitLimits {
   double silence_seconds = 600;
   // Ranks that wait for differently named requests give up after this. TF_ADASUM_MISMATCH_SECONDS.
   double mismatch_seconds = 60;
+  // Polls before a wait yields its core: many where each rank of the host has one to itself, few
+  // where ranks share them.
+  int hot_pauses = 64;
   std::atomic<bool> cancelled{false};
 };
 
@@ -27,14 +30,25 @@ void ReadWaitLimits(WaitLimits* limits);
 class Patience {
  public:
   // `what` names the wait in the error; it must outlive this object.
-  Patience(const WaitLimits& limits, const char* what, int peer);
+  Patience(const WaitLimits& limits, const char* what, int peer)
+      : limits_(limits), what_(what), peer_(peer) {}
 
   // Returns after a pause that grows from nothing to 200 microseconds, so that a wait of
   // microseconds costs no context switch and a wait of seconds costs no core. Throws
   // DeadlineExceeded past the limit and Unavailable once cancelled.
-  void Pause();
+  void Pause() {
+    // The clock is read only once the wait is no longer hot: most waits end before.
+    if (++num_pauses_ <= limits_.hot_pauses) return Relax();
+    PauseCold();
+  }
 
  private:
+  static void Relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  void PauseCold();
   void Check(std::chrono::steady_clock::time_point now) const;
 
   const WaitLimits& limits_;

@@ -25,8 +25,9 @@ class LeafTransport : public Transport {
 
  private:
   bool IsLocal(int leaf) const { return leaf / num_replicas_ == processes_->rank(); }
+  // Lane 0 stays with the processes themselves.
   int Lane(int from_leaf, int to_leaf) const {
-    return (from_leaf % num_replicas_) * num_replicas_ + to_leaf % num_replicas_;
+    return 1 + (from_leaf % num_replicas_) * num_replicas_ + to_leaf % num_replicas_;
   }
   // The one peer of the exchange.
   static int Peer(const Send& send, const Recv& recv) {

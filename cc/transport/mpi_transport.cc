@@ -18,16 +18,6 @@ void ForEachChunk(int64_t num_bytes, PostChunk post) {
   }
 }
 
-// Withdraws what can be withdrawn. A send that already left cannot be, so the requests are handed
-// back to MPI rather than waited for: this runs only when the communicator is given up.
-void Abandon(std::vector<MPI_Request>* requests) {
-  for (MPI_Request& request : *requests) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
-  }
-}
-
 }  // namespace
 
 MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<int> members, int context,
@@ -61,24 +51,35 @@ void MpiTransport::Post(const Send& send, std::vector<MPI_Request>* requests) co
   });
 }
 
-void MpiTransport::SendRecv(const Send& send, const Recv& recv) {
-  std::vector<MPI_Request> requests;
-  // Polled rather than waited for: MPI_Waitall has no limit.
-  Patience patience(limits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
-  try {
-    Post(recv, &requests);
-    Post(send, &requests);
-    for (int done = 0;;) {
-      CheckMpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
-                           MPI_STATUSES_IGNORE),
-               "MPI_Testall");
-      if (done) return;
-      patience.Pause();
-    }
-  } catch (...) {
-    Abandon(&requests);
-    throw;
+MpiTransport::Pending::Pending(const MpiTransport* transport, const Send& send, const Recv& recv) {
+  transport->Post(recv, &requests_);
+  transport->Post(send, &requests_);
+}
+
+MpiTransport::Pending::~Pending() {
+  // A send that already left can't be withdrawn, so the requests are handed back to MPI rather
+  // than waited for.
+  for (MPI_Request& request : requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
   }
+}
+
+bool MpiTransport::Pending::Progress() {
+  if (requests_.empty()) return true;
+  int done = 0;
+  CheckMpi(
+      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
+      "MPI_Testall");
+  return done != 0;
+}
+
+void MpiTransport::SendRecv(const Send& send, const Recv& recv) {
+  // Polled rather than waited for: MPI_Waitall has no limit.
+  Pending pending(this, send, recv);
+  Patience patience(limits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  while (!pending.Progress()) patience.Pause();
 }
 
 }  // namespace adasum

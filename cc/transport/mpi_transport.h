@@ -25,8 +25,20 @@ class MpiTransport : public Transport {
   // Messages above 1 GiB go as several. Lanes may be used by several threads at once.
   void SendRecv(const Send& send, const Recv& recv) override;
 
-  const std::shared_ptr<MpiWorld>& world() const { return world_; }
-  const std::vector<int>& members() const { return members_; }
+  // One message each way, under way; for waiting on several transports at once.
+  class Pending {
+   public:
+    Pending(const MpiTransport* transport, const Send& send, const Recv& recv);
+    // Gives up what is not done: only when the communicator is given up with it.
+    ~Pending();
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    // True when both ways are done; never waits.
+    bool Progress();
+
+   private:
+    std::vector<MPI_Request> requests_;
+  };
 
   // Contexts and lanes that fit into the smallest MPI_TAG_UB of the usual MPIs (2^28 - 1).
   static constexpr int kMaxContexts = 1 << 12;

@@ -1,6 +1,6 @@
 // Every rank's text at every rank, for what is small and rare: set-up and disagreement.
-#ifndef ADASUM_COMMUNICATOR_GATHER_H_
-#define ADASUM_COMMUNICATOR_GATHER_H_
+#ifndef ADASUM_TRANSPORT_GATHER_H_
+#define ADASUM_TRANSPORT_GATHER_H_
 
 #include <string>
 #include <vector>
@@ -14,4 +14,4 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
 
 }  // namespace adasum
 
-#endif  // ADASUM_COMMUNICATOR_GATHER_H_
+#endif  // ADASUM_TRANSPORT_GATHER_H_

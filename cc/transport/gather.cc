@@ -1,4 +1,4 @@
-#include "cc/communicator/gather.h"
+#include "cc/transport/gather.h"
 
 namespace adasum {
 

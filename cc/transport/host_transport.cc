@@ -1,0 +1,101 @@
+#include "cc/transport/host_transport.h"
+
+#include <cstdlib>
+#include <set>
+
+#include "cc/core/error.h"
+#include "cc/transport/gather.h"
+
+namespace adasum {
+namespace {
+
+bool IsWanted() {
+  const char* text = std::getenv("TF_ADASUM_SHARED_MEMORY");
+  return text == nullptr || std::string(text) != "0";
+}
+
+// The address of this rank's file, or nothing where there is none to be had.
+std::string AddressOrNothing(const std::unique_ptr<ShmTransport>& shm) {
+  return shm ? shm->Address() : "";
+}
+
+std::unique_ptr<ShmTransport> CreateOrNull(int place, int num_places, const WaitLimits& limits) {
+  if (!IsWanted()) return nullptr;
+  try {
+    return std::make_unique<ShmTransport>(place, num_places, limits);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool CanConnect(ShmTransport* shm, const std::vector<std::string>& addresses) {
+  if (shm == nullptr) return false;
+  for (const std::string& address : addresses) {
+    if (address.empty()) return false;
+  }
+  try {
+    shm->Connect(addresses);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi,
+                                               const std::vector<std::string>& hosts,
+                                               const WaitLimits& limits) {
+  // Every rank comes to the same answer here: no two ranks share a host.
+  if (std::set<std::string>(hosts.begin(), hosts.end()).size() == hosts.size()) return mpi;
+  std::vector<int> place_on_host(hosts.size(), -1);
+  int num_places = 0;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank] == hosts[mpi->rank()]) place_on_host[rank] = num_places++;
+  }
+  std::unique_ptr<ShmTransport> shm = CreateOrNull(place_on_host[mpi->rank()], num_places, limits);
+  std::vector<std::string> all = GatherTexts(*mpi, AddressOrNothing(shm));
+  std::vector<std::string> on_host(num_places);
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (place_on_host[rank] >= 0) on_host[place_on_host[rank]] = all[rank];
+  }
+  bool can_connect = CanConnect(shm.get(), on_host);
+  for (const std::string& answer : GatherTexts(*mpi, can_connect ? "yes" : "no")) {
+    if (answer != "yes") return mpi;
+  }
+  return std::unique_ptr<Transport>(
+      new HostTransport(std::move(mpi), std::move(shm), std::move(place_on_host), limits));
+}
+
+void HostTransport::SendRecv(const Send& send, const Recv& recv) {
+  const Send no_send{0, nullptr, 0};
+  const Recv no_recv{0, nullptr, 0};
+  bool shared_send = send.num_bytes > 0 && IsShared(send.peer, send.lane);
+  bool shared_recv = recv.num_bytes > 0 && IsShared(recv.peer, recv.lane);
+  Send local_send = shared_send ? send : no_send;
+  Recv local_recv = shared_recv ? recv : no_recv;
+  local_send.peer = shared_send ? place_on_host_[send.peer] : 0;
+  local_recv.peer = shared_recv ? place_on_host_[recv.peer] : 0;
+  ShmTransport::Pending shm(shm_.get(), local_send, local_recv);
+  MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv);
+  Patience patience(limits_, "an exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  // Both at once: one side may go through memory, the other over the network.
+  for (bool shm_done = false, mpi_done = false;;) {
+    shm_done = shm_done || shm.Progress();
+    mpi_done = mpi_done || mpi.Progress();
+    if (shm_done && mpi_done) return;
+    patience.Pause();
+  }
+}
+
+const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
+  int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
+  if (!IsShared(peer, send.lane)) {
+    SendRecv(send, recv);
+    return recv.bytes;
+  }
+  int place = place_on_host_[peer];
+  return shm_->Exchange({place, send.bytes, send.num_bytes}, {place, recv.bytes, recv.num_bytes});
+}
+
+}  // namespace adasum

@@ -1,0 +1,50 @@
+// Shared memory between ranks of one host, MPI between hosts.
+#ifndef ADASUM_TRANSPORT_HOST_TRANSPORT_H_
+#define ADASUM_TRANSPORT_HOST_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/core/transport.h"
+#include "cc/transport/mpi_transport.h"
+#include "cc/transport/shm_transport.h"
+
+namespace adasum {
+
+class HostTransport : public Transport {
+ public:
+  // Collective over `mpi`. `hosts` names the host of every rank. Returns `mpi` itself where
+  // shared memory serves nobody, or where it can't be had on every rank (another process
+  // namespace, TF_ADASUM_SHARED_MEMORY=0), so that all ranks take the same path.
+  static std::unique_ptr<Transport> Make(std::unique_ptr<MpiTransport> mpi,
+                                         const std::vector<std::string>& hosts,
+                                         const WaitLimits& limits);
+
+  int rank() const override { return mpi_->rank(); }
+  int size() const override { return mpi_->size(); }
+  void SendRecv(const Send& send, const Recv& recv) override;
+  const void* Exchange(const Send& send, const Recv& recv) override;
+  bool needs_workspace() const override { return true; }
+  void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }
+
+ private:
+  HostTransport(std::unique_ptr<MpiTransport> mpi, std::unique_ptr<ShmTransport> shm,
+                std::vector<int> place_on_host, const WaitLimits& limits)
+      : mpi_(std::move(mpi)),
+        shm_(std::move(shm)),
+        place_on_host_(std::move(place_on_host)),
+        limits_(limits) {}
+
+  // Lanes other than 0 may be used by several threads at once, which only MPI allows.
+  bool IsShared(int peer, int lane) const { return lane == 0 && place_on_host_[peer] >= 0; }
+
+  std::unique_ptr<MpiTransport> mpi_;
+  std::unique_ptr<ShmTransport> shm_;
+  std::vector<int> place_on_host_;  // of each rank, in shm_; -1 on other hosts
+  const WaitLimits& limits_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRANSPORT_HOST_TRANSPORT_H_

@@ -1,0 +1,71 @@
+#include "cc/transport/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+namespace {
+
+[[noreturn]] void ThrowErrno(const std::string& call) {
+  throw Error(ErrorCode::kInternal, call + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+std::unique_ptr<SharedMemory> SharedMemory::Create(int64_t num_bytes) {
+  int fd = memfd_create("tf_adasum", MFD_CLOEXEC);
+  if (fd < 0) ThrowErrno("memfd_create");
+  std::unique_ptr<SharedMemory> memory(new SharedMemory(fd));
+  memory->Grow(num_bytes);
+  return memory;
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::OpenOf(int64_t pid, int fd) {
+  std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+  int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (opened < 0) ThrowErrno("open " + path);
+  std::unique_ptr<SharedMemory> memory(new SharedMemory(opened));
+  struct stat status;
+  if (fstat(opened, &status) != 0) ThrowErrno("fstat " + path);
+  memory->Map(status.st_size);
+  return memory;
+}
+
+SharedMemory::~SharedMemory() {
+  if (base_ != nullptr) munmap(base_, size_);
+  close(fd_);
+}
+
+void SharedMemory::Grow(int64_t num_bytes) {
+  if (num_bytes <= size_) return;
+  if (ftruncate(fd_, num_bytes) != 0) {
+    ThrowErrno("ftruncate of shared memory to " + std::to_string(num_bytes) + " bytes");
+  }
+  Map(num_bytes);
+}
+
+void SharedMemory::Follow(int64_t num_bytes) {
+  if (num_bytes > size_) Map(num_bytes);
+}
+
+void SharedMemory::Map(int64_t num_bytes) {
+  // Filled now rather than page by page in the middle of the first exchange.
+  constexpr int kFlags = MAP_SHARED | MAP_POPULATE;
+  void* base = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, kFlags, fd_, 0);
+  if (base == MAP_FAILED) {
+    ThrowErrno("mmap of " + std::to_string(num_bytes) + " bytes of shared memory");
+  }
+  if (base_ != nullptr) munmap(base_, size_);
+  base_ = static_cast<char*>(base);
+  size_ = num_bytes;
+}
+
+}  // namespace adasum

@@ -1,0 +1,45 @@
+// Memory that the processes of one host share, without a name in the file system: nothing is left
+// behind however a process ends, and the size of /dev/shm does not matter.
+#ifndef ADASUM_TRANSPORT_SHARED_MEMORY_H_
+#define ADASUM_TRANSPORT_SHARED_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+
+namespace adasum {
+
+// A mapping of an anonymous file (memfd), which the process that made it can grow.
+class SharedMemory {
+ public:
+  // A new file of this size, mapped for writing. Throws Internal if the system refuses.
+  static std::unique_ptr<SharedMemory> Create(int64_t num_bytes);
+
+  // The file that process `pid` holds open as `fd`, mapped in its current size. The owner must
+  // be the same user. Throws Internal if it can't be opened.
+  static std::unique_ptr<SharedMemory> OpenOf(int64_t pid, int fd);
+
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  char* base() const { return base_; }
+  int64_t size() const { return size_; }
+  int fd() const { return fd_; }
+
+  // Owner: makes the file and the mapping at least this large. Addresses change, contents stay.
+  void Grow(int64_t num_bytes);
+  // Others: maps what the owner has grown to, if more than is mapped. Addresses change.
+  void Follow(int64_t num_bytes);
+
+ private:
+  explicit SharedMemory(int fd) : fd_(fd) {}
+  void Map(int64_t num_bytes);
+
+  int fd_;
+  char* base_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRANSPORT_SHARED_MEMORY_H_

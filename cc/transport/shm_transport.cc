@@ -1,0 +1,162 @@
+#include "cc/transport/shm_transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+
+// One direction between two ranks: holds one piece of a message at a time. The sender writes the
+// first line (and the payload), the receiver the second. A message of up to 48 bytes travels
+// with the counter that announces it, in one cache line.
+struct ShmBox {
+  static constexpr int64_t kBytes = 16384;
+  static constexpr int64_t kLine = 64;
+  static constexpr int64_t kPieceBytes = kBytes - kLine - 2 * sizeof(uint64_t);
+
+  std::atomic<uint64_t> num_taken;
+  char padding[kLine - sizeof(uint64_t)];
+  std::atomic<uint64_t> num_put;
+  int64_t num_bytes;
+  char payload[kPieceBytes];
+};
+static_assert(sizeof(ShmBox) == ShmBox::kBytes, "boxes lie side by side");
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
+
+namespace {
+
+// The start of every file: its token.
+constexpr int64_t kHeaderBytes = 4096;
+constexpr int64_t kPageBytes = 4096;
+
+int64_t RoundUp(int64_t num_bytes, int64_t unit) { return (num_bytes + unit - 1) / unit * unit; }
+
+uint64_t RandomToken() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// Where in the sender's file a large message lies.
+struct Place {
+  int64_t offset;
+  int64_t file_bytes;
+};
+
+}  // namespace
+
+ShmTransport::ShmTransport(int rank, int size, const WaitLimits& limits)
+    : rank_(rank), limits_(limits), token_(RandomToken()), peers_(size) {
+  own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
+  std::memcpy(own_->base(), &token_, sizeof(token_));
+  newest_begin_ = newest_end_ = WorkspaceBegin();
+}
+
+ShmTransport::~ShmTransport() = default;
+
+std::string ShmTransport::Address() const {
+  std::ostringstream out;
+  out << getpid() << ' ' << own_->fd() << ' ' << token_;
+  return out.str();
+}
+
+void ShmTransport::Connect(const std::vector<std::string>& addresses) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    std::istringstream in(addresses[peer]);
+    int64_t pid;
+    int fd;
+    uint64_t token, found;
+    in >> pid >> fd >> token;
+    std::unique_ptr<SharedMemory> memory = SharedMemory::OpenOf(pid, fd);
+    std::memcpy(&found, memory->base(), sizeof(found));
+    if (found != token) {
+      throw Error(ErrorCode::kInternal,
+                  "Process " + std::to_string(pid) + " here is not rank " + std::to_string(peer));
+    }
+    peers_[peer].memory = std::move(memory);
+  }
+}
+
+ShmBox* ShmTransport::Box(const SharedMemory& owner, int receiver) {
+  return reinterpret_cast<ShmBox*>(owner.base() + kHeaderBytes + receiver * ShmBox::kBytes);
+}
+
+int64_t ShmTransport::WorkspaceBegin() const { return kHeaderBytes + size() * ShmBox::kBytes; }
+
+ShmTransport::Pending::Pending(ShmTransport* transport, const Send& send, const Recv& recv)
+    : transport_(transport), send_(send), recv_(recv) {}
+
+bool ShmTransport::Pending::Progress() {
+  if (sent_bytes_ < send_.num_bytes) TrySend();
+  if (received_bytes_ < recv_.num_bytes) TryReceive();
+  return sent_bytes_ == send_.num_bytes && received_bytes_ == recv_.num_bytes;
+}
+
+void ShmTransport::Pending::TrySend() {
+  ShmBox* box = Box(*transport_->own_, send_.peer);
+  uint64_t& num_sent = transport_->peers_[send_.peer].num_sent;
+  if (box->num_taken.load(std::memory_order_acquire) != num_sent) return;
+  int64_t num_bytes = std::min(send_.num_bytes - sent_bytes_, ShmBox::kPieceBytes);
+  std::memcpy(box->payload, static_cast<const char*>(send_.bytes) + sent_bytes_, num_bytes);
+  box->num_bytes = num_bytes;
+  box->num_put.store(++num_sent, std::memory_order_release);
+  sent_bytes_ += num_bytes;
+}
+
+void ShmTransport::Pending::TryReceive() {
+  Peer& peer = transport_->peers_[recv_.peer];
+  ShmBox* box = Box(*peer.memory, transport_->rank_);
+  if (box->num_put.load(std::memory_order_acquire) == peer.num_received) return;
+  if (box->num_bytes > recv_.num_bytes - received_bytes_) {
+    throw Error(ErrorCode::kInternal, "Expected at most " +
+                                          std::to_string(recv_.num_bytes - received_bytes_) +
+                                          " bytes from rank " + std::to_string(recv_.peer) +
+                                          ". Received: " + std::to_string(box->num_bytes));
+  }
+  std::memcpy(static_cast<char*>(recv_.bytes) + received_bytes_, box->payload, box->num_bytes);
+  received_bytes_ += box->num_bytes;
+  box->num_taken.store(++peer.num_received, std::memory_order_release);
+}
+
+void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
+  Pending pending(this, send, recv);
+  Patience patience(limits_, "an exchange of shared memory",
+                    recv.num_bytes > 0 ? recv.peer : send.peer);
+  while (!pending.Progress()) patience.Pause();
+}
+
+const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
+  Place mine{0, own_->size()}, theirs{0, 0};
+  int64_t send_bytes = 0, recv_bytes = recv.num_bytes > 0 ? sizeof(theirs) : 0;
+  if (send.num_bytes > 0) {
+    mine.offset = static_cast<const char*>(send.bytes) - own_->base();
+    send_bytes = sizeof(mine);
+    if (mine.offset < newest_begin_ || mine.offset + send.num_bytes > newest_end_) {
+      throw Error(ErrorCode::kInternal, "Expected bytes of the workspace to exchange.");
+    }
+  }
+  SendRecv({send.peer, &mine, send_bytes}, {recv.peer, &theirs, recv_bytes});
+  if (recv.num_bytes == 0) return recv.bytes;
+  SharedMemory& memory = *peers_[recv.peer].memory;
+  memory.Follow(theirs.file_bytes);
+  return memory.base() + theirs.offset;
+}
+
+void* ShmTransport::Workspace(int64_t num_bytes) {
+  // Before the newest workspace if it fits there, else behind it. With workspaces of one size
+  // this alternates between two places.
+  int64_t needed = RoundUp(num_bytes, kPageBytes);
+  bool fits_before = WorkspaceBegin() + needed <= newest_begin_;
+  newest_begin_ = fits_before ? WorkspaceBegin() : newest_end_;
+  newest_end_ = newest_begin_ + needed;
+  own_->Grow(newest_end_);
+  return own_->base() + newest_begin_;
+}
+
+}  // namespace adasum

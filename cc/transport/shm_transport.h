@@ -1,0 +1,85 @@
+// Ranks of one host that read each other's memory.
+//
+// Each rank owns one shared file: a box for every peer, through which small messages go, and
+// behind them the workspace, from which peers read large ones in place.
+#ifndef ADASUM_TRANSPORT_SHM_TRANSPORT_H_
+#define ADASUM_TRANSPORT_SHM_TRANSPORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/core/patience.h"
+#include "cc/core/transport.h"
+#include "cc/transport/shared_memory.h"
+
+namespace adasum {
+
+struct ShmBox;
+
+class ShmTransport : public Transport {
+ public:
+  // Makes this rank's file. `limits` must outlive the transport.
+  ShmTransport(int rank, int size, const WaitLimits& limits);
+  ~ShmTransport() override;
+
+  // What peers need to Connect.
+  std::string Address() const;
+  // Opens the files of all ranks; addresses[rank()] is ignored. Throws Internal if one can't be
+  // opened or is not what its address says.
+  void Connect(const std::vector<std::string>& addresses);
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(peers_.size()); }
+  void SendRecv(const Send& send, const Recv& recv) override;
+  // Sends an address only; `send.bytes` must lie in this rank's newest workspace.
+  const void* Exchange(const Send& send, const Recv& recv) override;
+  bool needs_workspace() const override { return true; }
+  // Two calls in a row return memory that does not overlap, so that peers may go on reading one
+  // workspace while the next is filled.
+  void* Workspace(int64_t num_bytes) override;
+
+  // One message each way, under way; for waiting on several transports at once.
+  class Pending {
+   public:
+    Pending(ShmTransport* transport, const Send& send, const Recv& recv);
+    // Moves what can be moved without waiting; true when both ways are done.
+    bool Progress();
+
+   private:
+    void TrySend();
+    void TryReceive();
+
+    ShmTransport* transport_;
+    Send send_;
+    Recv recv_;
+    int64_t sent_bytes_ = 0;
+    int64_t received_bytes_ = 0;
+  };
+
+ private:
+  // Sequence numbers of the pieces that went through a pair of boxes.
+  struct Peer {
+    std::unique_ptr<SharedMemory> memory;  // null for this rank itself
+    uint64_t num_sent = 0;
+    uint64_t num_received = 0;
+  };
+
+  // The box in `owner`'s memory through which `owner` sends to `receiver`.
+  static ShmBox* Box(const SharedMemory& owner, int receiver);
+  int64_t WorkspaceBegin() const;
+
+  const int rank_;
+  const WaitLimits& limits_;
+  const uint64_t token_;  // tells our file from another one under a reused process id
+  std::unique_ptr<SharedMemory> own_;
+  std::vector<Peer> peers_;
+  // The newest workspace, as offsets into the file.
+  int64_t newest_begin_;
+  int64_t newest_end_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRANSPORT_SHM_TRANSPORT_H_
