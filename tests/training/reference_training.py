@@ -1,0 +1,84 @@
+"""N plain Keras optimizers, each fed its replica's own gradient, combined by NumPy in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tests.reference import adasum, mean
+from tests.training.replicas import sub_batch
+
+
+class Recipe(NamedTuple):
+    """What the reference is to do.
+
+    Attributes:
+        model: makes the model.
+        optimizer: makes a plain Keras optimizer, without clipping and weight decay.
+        mode: "delta", "gradient", or "plain" for the mean of the gradients.
+        num_replicas: N.
+        num_local: L.
+        decay: weight decay times learning rate, taken off the weights before the step.
+        clipnorm: the largest norm of a replica's gradient of one variable, or None.
+    """
+
+    model: Callable[[], keras.Model]
+    optimizer: Callable[[], keras.optimizers.Optimizer]
+    mode: str
+    num_replicas: int
+    num_local: int
+    decay: float = 0.0
+    clipnorm: float | None = None
+
+
+class ReferenceTraining:
+    """Trains a plain model by a recipe, replica after replica, without any strategy.
+
+    Args:
+        recipe: what to do.
+        weights: the initial weights.
+    """
+
+    def __init__(self, recipe: Recipe, weights: list[np.ndarray]):
+        self.weights = weights
+        self._recipe = recipe
+        self._model = recipe.model()
+        self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
+
+    def step(self, x: np.ndarray, y: np.ndarray) -> None:
+        """One step on one global batch; updates `weights`."""
+        gradients = [self._gradients(x, y, r) for r in range(self._recipe.num_replicas)]
+        self.weights = [(w * np.float32(1 - self._recipe.decay)) for w in self.weights]
+        if self._recipe.mode != "delta":
+            combine = adasum.reduce if self._recipe.mode == "gradient" else mean.reduce
+            combined = [combine(leaves) for leaves in zip(*gradients)]
+            self.weights = self._stepped(self._optimizers[0], combined)
+            return
+        deltas = [
+            [new.astype(np.float64) - old for new, old in zip(self._stepped(o, g), self.weights)]
+            for o, g in zip(self._optimizers, gradients)
+        ]
+        self.weights = [
+            (old + adasum.reduce(leaves)).astype(np.float32)
+            for old, leaves in zip(self.weights, zip(*deltas))
+        ]
+
+    def _gradients(self, x, y, replica) -> list[np.ndarray]:
+        x, y = (sub_batch(part, replica, self._recipe.num_local) for part in (x, y))
+        self._model.set_weights(self.weights)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self._model(x, training=True) - y))
+        gradients = tape.gradient(loss, self._model.trainable_variables)
+        if self._recipe.clipnorm:
+            gradients = [tf.clip_by_norm(g, self._recipe.clipnorm) for g in gradients]
+        return [g.numpy() for g in gradients]
+
+    def _stepped(self, optimizer, gradients) -> list[np.ndarray]:
+        self._model.set_weights(self.weights)
+        gradients = [tf.constant(np.asarray(g, np.float32)) for g in gradients]
+        optimizer.apply(gradients, self._model.trainable_variables)
+        return self._model.get_weights()

@@ -1,0 +1,86 @@
+"""What the tests of the strategy share: two logical CPUs a rank, small models, known batches.
+
+Import it before anything starts TensorFlow's runtime.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tf_adasum
+from tf_adasum.communicator import world
+
+MAX_LOCAL = 2
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * MAX_LOCAL,
+)
+# Several ranks share the cores of the machine.
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(2)
+
+# Local replicas to test with: the issue asks for (1,1), (1,2), (2,1), (2,2) and (3,1).
+LOCAL = (1, 2) if world().size < 3 else (1,)
+NUM_FEATURES = 4
+# Adasum jumps where two vectors cancel: what is left is rounding, and its direction decides. Adam's
+# first step is +-lr in every entry, so variables need several entries to keep away from that.
+NUM_OUTPUTS = 8
+
+
+def strategy(num_local: int, **options) -> tf_adasum.AdasumStrategy:
+    """A strategy with `num_local` logical CPUs in this process."""
+    return tf_adasum.AdasumStrategy([f"CPU:{i}" for i in range(num_local)], **options)
+
+
+def small_model(*extra: keras.Layer) -> keras.Model:
+    """Two dense layers with `extra` between them."""
+    return keras.Sequential(
+        [
+            keras.Input((NUM_FEATURES,)),
+            keras.layers.Dense(9, activation="tanh", name="first"),
+            *extra,
+            keras.layers.Dense(NUM_OUTPUTS, name="second"),
+        ]
+    )
+
+
+def examples(number: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """`number` inputs and targets, the same on every rank."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(number, NUM_FEATURES)).astype(np.float32)
+    y = np.sin(
+        x @ random.normal(size=(NUM_FEATURES, NUM_OUTPUTS)) + random.normal(size=NUM_OUTPUTS)
+    )
+    return x, y.astype(np.float32)
+
+
+def sub_batch(batch: np.ndarray, replica: int, num_local: int) -> np.ndarray:
+    """The part of a global batch that replica number p * L + l gets: sub-batch l * P + p."""
+    num_ranks = world().size
+    rank, local = divmod(replica, num_local)
+    return np.split(batch, num_ranks * num_local)[local * num_ranks + rank]
+
+
+def everywhere(value: np.ndarray) -> np.ndarray:
+    """Stacks every rank's float64 `value` along a new first axis, on all ranks."""
+    value = np.asarray(value, np.float64)
+    slots = np.zeros((world().size, *value.shape))
+    slots[world().rank] = value
+    return tf_adasum.allreduce(tf.constant(slots), "sum", name="test: everywhere").numpy()
+
+
+def assert_equal_on_ranks(variables) -> None:
+    """Fails unless every rank holds the same bits in `variables`, on all local replicas."""
+    for variable in variables:
+        local = [copy.numpy() for copy in variable.value.values]
+        for copy in local:
+            rows = everywhere(np.frombuffer(copy.tobytes(), np.uint8))
+            assert (rows == rows[0]).all(), f"{variable.path} differs between ranks"
+            np.testing.assert_array_equal(copy, local[0], err_msg=variable.path)

@@ -1,0 +1,136 @@
+"""The one place where replicas meet: every sum, mean and per-variable reduction of a strategy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import tensorflow as tf
+from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
+from tensorflow.python.distribute import distribute_utils
+from tensorflow.python.ops import control_flow_util
+from typing_extensions import override
+
+from tf_adasum.allreduce import allreduce, allreduce_replicas
+from tf_adasum.hooks import require_hooks
+
+require_hooks(
+    tf_cross_device_ops.CrossDeviceOps,
+    "_num_between_graph_workers",
+    "reduce_implementation",
+    "batch_reduce_implementation",
+    "broadcast_implementation",
+    "_gather_implementation",
+)
+require_hooks(distribute_utils, "is_distributed_variable")
+require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
+
+
+class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
+    """Reduces over all replicas of all processes through `allreduce_replicas`.
+
+    SUM and MEAN mean exactly that. Only a batched SUM whose destinations are variables,
+    which is what a wrapped optimizer asks for, takes the reduction of each variable's rule.
+    `tf.IndexedSlices` are made dense first; a sparse path is a later issue.
+
+    Args:
+        communicator: the `Communicator` whose processes take part.
+        reduction_of: maps a variable to `(path, reduction name)`.
+    """
+
+    def __init__(self, communicator, reduction_of: Callable[[tf.Variable], tuple[str, str]]):
+        super().__init__()
+        self._communicator = communicator
+        self._reduction_of = reduction_of
+
+    @property
+    @override
+    def _num_between_graph_workers(self) -> int:
+        # With 1 the base class would return a single local value without any exchange.
+        return self._communicator.size
+
+    @override
+    def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
+        del options
+        name = None
+        if distribute_utils.is_distributed_variable(per_replica_value):
+            name = f"{_reduction(reduce_op)}:{per_replica_value.name}"
+        (reduced,) = self._allreduce([per_replica_value], _reduction(reduce_op), name)
+        return self.broadcast(reduced, destinations)
+
+    @override
+    def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
+        del options
+        reduced = [None] * len(value_destination_pairs)
+        for reduction, (indices, name) in self._groups(reduce_op, value_destination_pairs).items():
+            values = [value_destination_pairs[index][0] for index in indices]
+            for index, tensor in zip(indices, self._allreduce(values, reduction, name)):
+                reduced[index] = self.broadcast(tensor, value_destination_pairs[index][1])
+        return reduced
+
+    @override
+    def _gather_implementation(self, per_replica_value, destinations, axis, options):
+        # No gather of our own is needed: each replica adds its part to a buffer of zeros.
+        del options
+        values = [tf.convert_to_tensor(value) for value in per_replica_value.values]
+        lengths, first = self._lengths(values, axis)
+        padded = []
+        for replica, value in enumerate(values):
+            before = tf.reduce_sum(lengths[: first + replica])
+            after = tf.reduce_sum(lengths[first + replica + 1 :])
+            paddings = [[0, 0]] * value.shape.rank
+            paddings[axis] = [before, after]
+            padded.append([tf.pad(value, tf.stack([tf.stack(pair) for pair in paddings]))])
+        with tf.device("CPU:0"):
+            (gathered,) = allreduce_replicas(padded, "sum", self._communicator, name="gather")
+        return self.broadcast(gathered, destinations)
+
+    def _lengths(self, values, axis):
+        """Lengths along `axis` of all N replicas (int32 vector) and the first local index."""
+        first = self._communicator.rank * len(values)
+        own = [tf.shape(value)[axis] for value in values]
+        after = (self._communicator.size - 1 - self._communicator.rank) * len(values)
+        lengths = tf.concat(
+            [tf.zeros([first], tf.int32), tf.stack(own), tf.zeros([after], tf.int32)], axis=0
+        )
+        with tf.device("CPU:0"):
+            lengths = allreduce(lengths, "sum", self._communicator, name="gather lengths")
+        return lengths, first
+
+    def _groups(self, reduce_op, pairs) -> dict[str, tuple[list[int], str | None]]:
+        """Maps reduction -> (indices into pairs, stable name of the exchange)."""
+        if reduce_op != tf.distribute.ReduceOp.SUM or not all(_names_variable(*p) for p in pairs):
+            return {_reduction(reduce_op): (list(range(len(pairs))), None)}
+        members: dict[str, list[tuple[int, str]]] = {}
+        for index, (_, variable) in enumerate(pairs):
+            path, reduction = self._reduction_of(variable)
+            members.setdefault(reduction, []).append((index, path))
+        groups = {}
+        for reduction in sorted(members):
+            indices, paths = zip(*members[reduction])
+            digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:12]
+            name = f"{reduction}:{paths[0]} and {len(paths) - 1} more:{digest}"
+            groups[reduction] = (list(indices), name)
+        return groups
+
+    def _allreduce(self, per_replica_values, reduction: str, name: str | None) -> list[tf.Tensor]:
+        if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+            raise ValueError(
+                "AdasumStrategy cannot exchange tensors inside an XLA-compiled function; "
+                "compile the model with jit_compile=False or 'auto'. Received: jit_compile=True."
+            )
+        num_local = len(per_replica_values[0].values)
+        leaves = [
+            [tf.convert_to_tensor(value.values[replica]) for value in per_replica_values]
+            for replica in range(num_local)
+        ]
+        with tf.device("CPU:0"):
+            return allreduce_replicas(leaves, reduction, self._communicator, name)
+
+
+def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
+    return reduce_op.value.lower()
+
+
+def _names_variable(value, destination) -> bool:
+    return distribute_utils.is_distributed_variable(destination) and destination is not value

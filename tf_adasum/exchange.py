@@ -1,0 +1,205 @@
+"""The mixin that goes in front of a Keras optimizer: where it meets the other replicas.
+
+Keras applies gradients in this order: accumulate, clip, decay the weights, update. The
+overridden methods undo the 1/N in Keras' losses before all of that, and exchange either the
+gradients just before the update or the weight changes just after it.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from keras.src.backend.tensorflow.optimizer import TFOptimizer
+from tensorflow.python.distribute import values as tf_values
+from typing_extensions import override
+
+from tf_adasum.communicator import size
+from tf_adasum.hooks import require_hooks
+from tf_adasum.strategy import AdasumStrategy
+
+require_hooks(
+    TFOptimizer,
+    "_all_reduce_sum_gradients",
+    "_apply_weight_decay",
+    "_backend_apply_gradients",
+    "_backend_increment_gradient_accumulators",
+    "_backend_reset_gradient_accumulators",
+    "_backend_update_step",
+    "_clip_gradients",
+    "_distributed_tf_update_step",
+    "_get_variable_index",
+    "_overwrite_model_variables_with_average_value",
+    "_update_model_variables_moving_average",
+)
+require_hooks(tf_values, "PerReplica")
+
+_SUM = tf.distribute.ReduceOp.SUM
+
+
+class ExchangeMixin:
+    """Overrides the private steps of `TFOptimizer`; `wrap` puts it before the user's class."""
+
+    _adasum_mode = "delta"
+
+    @override
+    def build(self, variables):
+        super().build(variables)
+        self._register_variables()
+
+    def _register_variables(self):
+        if isinstance(self._distribution_strategy, AdasumStrategy):
+            self._distribution_strategy.register_variables(self._trainable_variables)
+
+    @override
+    def _backend_apply_gradients(self, grads, trainable_variables):
+        strategy = self._strategy_with_peers()
+        if strategy is not None:
+            # Keras divides a mean loss by the number of replicas: N times its gradient is the
+            # replica's own, which is what clipping and the local step must see.
+            grads = [_scaled(grad, strategy.num_replicas_in_sync) for grad in grads]
+            conditional = self.gradient_accumulation_steps or self.ema_overwrite_frequency
+            if conditional and strategy.extended.num_local_replicas > 1:
+                tf.distribute.get_replica_context().merge_call(
+                    self._apply_with_branches, args=(grads, trainable_variables)
+                )
+                return
+        super()._backend_apply_gradients(grads, trainable_variables)
+
+    @override
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        grads_and_vars = list(grads_and_vars)
+        if self._adasum_mode == "delta" or self._strategy_with_peers() is None:
+            return grads_and_vars
+        grads, variables = zip(*grads_and_vars)
+        reduced = tf.distribute.get_replica_context().merge_call(
+            _reduce_gradients, args=(list(grads), list(variables))
+        )
+        return list(zip(reduced, variables))
+
+    @override
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        if self._adasum_mode == "gradient" or self._strategy_with_peers() is None:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        variables = [getattr(variable, "value", variable) for variable in trainable_variables]
+        tf.distribute.get_replica_context().merge_call(
+            self._step_and_reduce_deltas, args=(list(grads), variables, learning_rate)
+        )
+
+    def _step_and_reduce_deltas(self, strategy, grads, variables, learning_rate):
+        """Local step on every replica, then w = w_old + reduction of the replicas' changes."""
+        extended = strategy.extended
+        before = [_local_values(strategy, variable) for variable in variables]
+        self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
+        deltas = []
+        for variable, old in zip(variables, before):
+            new = _local_values(strategy, variable)
+            deltas.append(tf_values.PerReplica([n - o for n, o in zip(new, old)]))
+        reduced = extended.batch_reduce_to(_SUM, list(zip(deltas, variables)))
+        for variable, old, delta in zip(variables, before, reduced):
+            extended.update(
+                variable, _assign_sum, args=(tf_values.PerReplica(old), delta), group=False
+            )
+
+    def _apply_with_branches(self, strategy, grads, trainable_variables):
+        """The steps of Keras with each `tf.cond` outside the replicas.
+
+        Replicas that run in threads cannot meet inside a branch, so the branch is taken here,
+        in cross-replica context, and the replicas run inside it.
+        """
+        replicas = strategy.extended.call_for_each_replica
+        steps = self.gradient_accumulation_steps
+        if steps:
+            tf.cond(
+                tf.equal((tf.convert_to_tensor(self._iterations) + 1) % steps, 0),
+                lambda: replicas(self._step_with_accumulated, args=(grads, trainable_variables)),
+                lambda: replicas(self._accumulate, args=(grads, trainable_variables)),
+            )
+        else:
+            replicas(self._clip_decay_step, args=(grads, trainable_variables))
+        if not self.use_ema:
+            return
+        replicas(self._update_model_variables_moving_average, args=(self._trainable_variables,))
+        if self.ema_overwrite_frequency:
+            iterations = tf.convert_to_tensor(self.iterations)
+            tf.cond(
+                tf.equal((iterations + 1) % self.ema_overwrite_frequency, 0),
+                lambda: self._overwrite_model_variables_with_average_value(
+                    self._trainable_variables
+                ),
+                lambda: None,
+            )
+
+    def _accumulators(self, trainable_variables):
+        return [
+            self._accumulated_gradients[self._get_variable_index(variable)]
+            for variable in trainable_variables
+        ]
+
+    def _accumulate(self, grads, trainable_variables):
+        self._backend_increment_gradient_accumulators(
+            grads, self._accumulators(trainable_variables)
+        )
+
+    def _step_with_accumulated(self, grads, trainable_variables):
+        accumulated = self._accumulators(trainable_variables)
+        steps = self.gradient_accumulation_steps
+        self._clip_decay_step(
+            [(grad + sum_) / steps for grad, sum_ in zip(grads, accumulated)], trainable_variables
+        )
+        self._backend_reset_gradient_accumulators()
+
+    def _clip_decay_step(self, grads, trainable_variables):
+        grads = self._clip_gradients(grads)
+        self._apply_weight_decay(trainable_variables)
+        self._backend_update_step(grads, trainable_variables, self.learning_rate)
+
+    def _strategy_with_peers(self) -> AdasumStrategy | None:
+        """Returns the strategy to exchange through; None where there is only one replica.
+
+        Looks at the strategy in force now: an optimizer made outside its scope would otherwise
+        train every rank alone, without a word.
+        """
+        strategy = tf.distribute.get_strategy()
+        if not isinstance(strategy, AdasumStrategy):
+            num_replicas = max(strategy.num_replicas_in_sync, size())
+            if num_replicas > 1:
+                raise RuntimeError(
+                    f"The wrapped optimizer {self.name!r} must be applied under an "
+                    f"AdasumStrategy where there are {num_replicas} replicas; use fit on a model "
+                    f"built in its scope(). Received: {type(strategy).__name__}."
+                )
+            return None
+        if strategy is not self._distribution_strategy:
+            raise RuntimeError(
+                f"The wrapped optimizer {self.name!r} must be created inside the scope() of the "
+                "AdasumStrategy that applies it; create and compile it there. Received: an "
+                f"optimizer created under {type(self._distribution_strategy).__name__}."
+            )
+        if strategy.num_replicas_in_sync == 1:
+            return None
+        if tf.distribute.in_cross_replica_context():
+            raise RuntimeError(
+                f"The wrapped optimizer {self.name!r} must be applied in a replica: call it "
+                "inside strategy.run. Received: cross-replica context."
+            )
+        return strategy
+
+
+def _scaled(grad, factor: int):
+    if isinstance(grad, tf.IndexedSlices):
+        values = grad.values * tf.cast(factor, grad.values.dtype)
+        return tf.IndexedSlices(values, grad.indices, grad.dense_shape)
+    return grad * tf.cast(factor, grad.dtype)
+
+
+def _reduce_gradients(strategy, grads, variables):
+    return strategy.extended.batch_reduce_to(_SUM, list(zip(grads, variables)))
+
+
+def _local_values(strategy, variable) -> list[tf.Tensor]:
+    """Reads the variable on each local replica, before later assignments."""
+    return list(strategy.extended.update(variable, tf.identity, group=False))
+
+
+def _assign_sum(variable, old, delta):
+    variable.assign(old + delta)

@@ -1,0 +1,27 @@
+"""Import-time check that the private TensorFlow and Keras hooks we override are there."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+TESTED = "TensorFlow 2.21 and Keras 3.15"
+
+
+def require_hooks(owner: object, *names: str) -> None:
+    """Fails at import, in one line, when `owner` (a class or module) lacks one of `names`.
+
+    Overriding a method that no longer exists would go unnoticed: the exchange of gradients
+    would be skipped and every rank would train alone.
+
+    Raises:
+        ImportError: names the missing hook, the tested versions and the installed ones.
+    """
+    for name in names:
+        if not hasattr(owner, name):
+            where = getattr(owner, "__module__", "") or ""
+            raise ImportError(
+                f"tf_adasum needs the private hook {where}.{owner.__name__}.{name}, which is "
+                f"missing here; tested with {TESTED}, install those. "
+                f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
+            )

@@ -1,0 +1,31 @@
+"""Building a model from its first batch: shapes are learned locally, nothing is exchanged.
+
+Keras reduces the first batch with MEAN before it builds. Batches differ in length between
+ranks and may hold strings or images, which no reduction takes; only shapes are needed.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tf_adasum.extended import AdasumExtended
+from tf_adasum.hooks import require_hooks
+
+require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy")
+
+
+def install() -> None:
+    """Lets `TensorFlowTrainer._maybe_symbolic_build` look at local values only."""
+    original = TensorFlowTrainer._maybe_symbolic_build
+
+    @functools.wraps(original)
+    def build_from_local_batch(self, *args, **kwargs):
+        extended = self.distribute_strategy.extended
+        if not isinstance(extended, AdasumExtended):
+            return original(self, *args, **kwargs)
+        with extended.symbolic_build():
+            return original(self, *args, **kwargs)
+
+    TensorFlowTrainer._maybe_symbolic_build = build_from_local_batch

@@ -1,0 +1,152 @@
+"""AdasumStrategy: Keras `fit` on the replicas of one or several processes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tf_adasum import keras_hooks
+from tf_adasum.communicator import Communicator, world
+from tf_adasum.extended import AdasumExtended
+from tf_adasum.policy import ReductionPlan, ReductionPolicy, RuleTest
+from tf_adasum.sharded_input import agree_on_seed
+
+_log = logging.getLogger("tf_adasum")
+
+
+class AdasumStrategy(tf.distribute.Strategy):
+    """Synchronous training on N = P * L replicas: P processes with L local devices each.
+
+    Build the model and its optimizer inside `scope()`, then call `model.fit`. Variables start
+    with rank 0's values and stay equal on all ranks. An optimizer from `tf_adasum.wrap`
+    combines the replicas by the rule of each variable; a plain one averages its gradients.
+
+    The batch size of the data is the global one: with P processes, replica (p, l) gets
+    sub-batch l * P + p of every batch. Create the strategy before the data: it gives all ranks
+    the same TensorFlow seed (unless you set one), so that they shuffle alike and each example
+    is seen once per epoch. Ranks other than 0 show no progress bars. `tf.IndexedSlices`
+    (gradients of embeddings) are made dense before they are exchanged.
+
+    Args:
+        devices: names of this process's devices, such as `["CPU:0", "CPU:1"]`; None: all GPUs,
+            or one GPU per rank where a machine runs several ranks, or the CPU.
+        reductions: list of `(test, reduction)`; the first matching rule decides how a trainable
+            variable is combined. A test is a regular expression searched for in the variable's
+            Keras path, or a callable `(path, shape, dtype) -> bool`; a reduction is "adasum",
+            "mean" or "sum". Without a match: adasum.
+        communicator: a `tf_adasum.Communicator`; None: all processes.
+
+    Raises:
+        ValueError: a rule is malformed or names an unknown reduction.
+
+    Example:
+        >>> strategy = AdasumStrategy(reductions=[("bias$", "mean")])
+        >>> with strategy.scope():
+        ...     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        ...     model.compile(optimizer=tf_adasum.wrap(keras.optimizers.SGD(0.1)), loss="mse")
+        >>> model.fit(x, y, batch_size=32 * strategy.num_replicas_in_sync)
+
+    Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
+    """
+
+    # MirroredExtended reads it; our exchange uses no TensorFlow collectives.
+    _collective_key_base = 0
+
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        reductions: Sequence[tuple[RuleTest, str]] | None = None,
+        communicator: Communicator | None = None,
+    ):
+        self._policy = ReductionPolicy(reductions)
+        self._decided: dict[str, tuple[str, str]] = {}
+        self._said: set[str] = set()
+        communicator = communicator or world()
+        extended = AdasumExtended(
+            self, devices or _local_devices(communicator), communicator, self._reduction_of
+        )
+        super().__init__(extended)
+        keras_hooks.install()
+        if communicator.size > 1:
+            agree_on_seed(communicator)
+        if communicator.rank > 0:
+            keras.config.disable_interactive_logging()
+
+    def reduction_plan(self, models) -> ReductionPlan:
+        """Returns, and prints on rank 0, which trainable variable gets which reduction.
+
+        Args:
+            models: a built Keras model, or a list of models that train together.
+
+        Returns:
+            A `ReductionPlan`: a list of `(path, shape, dtype, reduction)`.
+
+        Raises:
+            ValueError: a model is not built, or a rule matches no variable.
+
+        Example:
+            >>> plan = strategy.reduction_plan(model)
+            >>> {row.path: row.reduction for row in plan}
+        """
+        models = models if isinstance(models, (list, tuple)) else [models]
+        for model in models:
+            if not model.built:
+                raise ValueError(
+                    "reduction_plan needs built models: give an Input layer or call "
+                    f"model.build(shape) first. Received: {model.name}, not built."
+                )
+        plan = self.register_variables([v for m in models for v in m.trainable_variables])
+        if self.extended.communicator.rank == 0:
+            print(plan)
+        return plan
+
+    def register_variables(self, variables: Sequence[keras.Variable]) -> ReductionPlan:
+        """Decides the reduction of each variable by its Keras path; called on the first step.
+
+        Args:
+            variables: trainable Keras variables (or `tf.Variable`s, known by their names).
+
+        Returns:
+            The `ReductionPlan` of these variables.
+
+        Raises:
+            ValueError: a rule matches no variable.
+        """
+        plan = self._policy.assign([_described(variable) for variable in variables])
+        for variable, row in zip(variables, plan):
+            self._decided[_key(variable)] = (row.path, row.reduction)
+        return plan
+
+    def say_once(self, message: str) -> None:
+        """Logs `message` on rank 0, the first time it is said."""
+        if self.extended.communicator.rank == 0 and message not in self._said:
+            self._said.add(message)
+            _log.warning(message)
+
+    def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
+        if _key(variable) not in self._decided:
+            self.register_variables([variable])
+        return self._decided[_key(variable)]
+
+
+def _described(variable) -> tuple[str, tuple[int, ...], str]:
+    path = getattr(variable, "path", None) or variable.name.split(":")[0]
+    dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
+    return path, tuple(variable.shape), dtype
+
+
+def _key(variable) -> str:
+    native = variable.value if isinstance(variable, keras.Variable) else variable
+    return native._unique_id
+
+
+def _local_devices(communicator) -> list[str]:
+    gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+    if not gpus:
+        return ["CPU:0"]
+    if communicator.local_size > 1:
+        return [gpus[communicator.local_rank % len(gpus)]]
+    return gpus
