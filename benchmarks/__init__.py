@@ -1,0 +1,1 @@
+"""Measurements; run with `make bench`, or one by one with `--help`."""

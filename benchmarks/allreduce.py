@@ -1,0 +1,96 @@
+"""Times allreduces of single tensors and of whole gradient lists, interleaved, on all ranks.
+
+    adasumrun -np 2 python -m benchmarks.allreduce --json=allreduce.json --plot=allreduce.png
+
+Columns: median ms over the repetitions (each the time of the slowest rank); ratio to the better of
+MPI's two ways; algbw = bytes of the tensors / time; busbw = algbw * 2 (N - 1) / N, the rate at
+which a rank must send, and receive, in any allreduce that is optimal in bytes.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import json
+
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+from mpi4py import MPI
+
+import tf_adasum as adasum
+from benchmarks import report
+from benchmarks.gradient_lists import LISTS
+from benchmarks.interleaved import interleave
+
+FLAGS = flags.FLAGS
+flags.DEFINE_integer("min_exponent", 8, "Smallest single tensor: 2^this float32 elements.")
+flags.DEFINE_integer("max_exponent", 24, "Largest single tensor: 2^this float32 elements.")
+flags.DEFINE_multi_enum("list", ["resnet50", "bert-base"], list(LISTS), "Gradient lists.")
+flags.DEFINE_integer("repetitions", 0, "Repetitions of each; 0 chooses by size.")
+flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
+flags.DEFINE_string("plot", None, "Where rank 0 writes a plot, a PNG.")
+
+
+def main(_) -> None:
+    """Measures every case and reports on rank 0."""
+    world = adasum.world()
+    mpi_only = _communicator_over_mpi(world)
+    cases = {f"2^{k}": [(2**k,)] for k in range(FLAGS.min_exponent, FLAGS.max_exponent + 1, 2)}
+    cases.update({name: LISTS[name]() for name in FLAGS.list})
+    rows = []
+    for name, shapes in cases.items():
+        num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
+        repetitions = FLAGS.repetitions or int(np.clip(2**28 / num_bytes, 7, 200))
+        methods = _methods(name, shapes, mpi_only)
+        timings = interleave(MPI.COMM_WORLD, methods, repetitions)
+        rows += report.rows(name, num_bytes, world.size, timings)
+        if world.rank == 0:
+            report.print_rows([row for row in rows if row["case"] == name], is_first=len(rows) <= 7)
+    if world.rank == 0 and FLAGS.json:
+        with open(FLAGS.json, "w") as file:
+            json.dump({"ranks": world.size, "cores": os.cpu_count(), "rows": rows}, file, indent=1)
+    if world.rank == 0 and FLAGS.plot:
+        report.plot(rows, world.size, FLAGS.plot)
+
+
+def _communicator_over_mpi(world: adasum.Communicator) -> adasum.Communicator:
+    """The same ranks and traversal, without shared memory."""
+    os.environ["TF_ADASUM_SHARED_MEMORY"] = "0"
+    communicator = world.split(color=0)
+    del os.environ["TF_ADASUM_SHARED_MEMORY"]
+    return communicator
+
+
+def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> dict:
+    """Every way of reducing the same values, as functions without arguments."""
+    generator = np.random.default_rng(adasum.rank())
+    arrays = [generator.standard_normal(shape, np.float32) for shape in shapes]
+    tensors = [tf.constant(array) for array in arrays]
+    flat = np.concatenate([array.ravel() for array in arrays])
+    results, flat_result = [np.empty_like(array) for array in arrays], np.empty_like(flat)
+
+    def mpi_one_by_one():
+        for array, result in zip(arrays, results, strict=True):
+            MPI.COMM_WORLD.Allreduce(array, result)
+
+    def memcpy():
+        for array, result in zip(arrays, results, strict=True):
+            np.copyto(result, array)
+
+    def through_op(reduction, communicator=None):
+        label = f"{name}/{reduction}/{communicator is not None}"
+        return tf.function(lambda: adasum.allreduce(tensors, reduction, communicator, label))
+
+    return {
+        "memcpy": memcpy,
+        "mpi flat": lambda: MPI.COMM_WORLD.Allreduce(flat, flat_result),
+        "mpi one by one": mpi_one_by_one,
+        "sum": through_op("sum"),
+        "adasum": through_op("adasum"),
+        "adasum, mpi only": through_op("adasum", mpi_only),
+    }
+
+
+if __name__ == "__main__":
+    app.run(main)
