@@ -29,7 +29,7 @@ def _wheel_impl(ctx):
         outputs = [wheel],
         mnemonic = "Wheel",
     )
-    return [DefaultInfo(files = depset([wheel]))]
+    return [DefaultInfo(files = depset([wheel]), runfiles = ctx.runfiles(files = [wheel]))]
 
 wheel = rule(
     implementation = _wheel_impl,
