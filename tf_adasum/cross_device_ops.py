@@ -12,6 +12,8 @@ from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
 from tf_adasum.allreduce import allreduce, allreduce_replicas
+from tf_adasum.buckets import make_buckets
+from tf_adasum.communicator import Communicator
 from tf_adasum.hooks import require_hooks
 
 require_hooks(
@@ -36,12 +38,19 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     Args:
         communicator: the `Communicator` whose processes take part.
         reduction_of: maps a variable to `(path, reduction name)`.
+        bucket_bytes: variables of a step travel in buckets of about this many bytes each.
     """
 
-    def __init__(self, communicator, reduction_of: Callable[[tf.Variable], tuple[str, str]]):
+    def __init__(
+        self,
+        communicator: Communicator,
+        reduction_of: Callable[[tf.Variable], tuple[str, str]],
+        bucket_bytes: int,
+    ):
         super().__init__()
         self._communicator = communicator
         self._reduction_of = reduction_of
+        self._bucket_bytes = bucket_bytes
 
     @property
     @override
@@ -62,7 +71,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
         del options
         reduced = [None] * len(value_destination_pairs)
-        for reduction, (indices, name) in self._groups(reduce_op, value_destination_pairs).items():
+        for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
             values = [value_destination_pairs[index][0] for index in indices]
             for index, tensor in zip(indices, self._allreduce(values, reduction, name)):
                 reduced[index] = self.broadcast(tensor, value_destination_pairs[index][1])
@@ -97,21 +106,23 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             lengths = allreduce(lengths, "sum", self._communicator, name="gather lengths")
         return lengths, first
 
-    def _groups(self, reduce_op, pairs) -> dict[str, tuple[list[int], str | None]]:
-        """Maps reduction -> (indices into pairs, stable name of the exchange)."""
+    def _buckets(self, reduce_op, pairs) -> list[tuple[str, list[int], str | None]]:
+        """(reduction, indices into pairs, stable name) of each exchange, in the order to send."""
         if reduce_op != tf.distribute.ReduceOp.SUM or not all(_names_variable(*p) for p in pairs):
-            return {_reduction(reduce_op): (list(range(len(pairs))), None)}
-        members: dict[str, list[tuple[int, str]]] = {}
+            return [(_reduction(reduce_op), list(range(len(pairs))), None)]
+        members: dict[tuple[str, str], list[tuple[int, str]]] = {}
         for index, (_, variable) in enumerate(pairs):
             path, reduction = self._reduction_of(variable)
-            members.setdefault(reduction, []).append((index, path))
-        groups = {}
-        for reduction in sorted(members):
-            indices, paths = zip(*members[reduction])
-            digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:12]
-            name = f"{reduction}:{paths[0]} and {len(paths) - 1} more:{digest}"
-            groups[reduction] = (list(indices), name)
-        return groups
+            members.setdefault((reduction, variable.dtype.name), []).append((index, path))
+        buckets = []
+        for (reduction, _), indices_and_paths in sorted(members.items()):
+            sizes = [_num_bytes(pairs[index][1]) for index, _ in indices_and_paths]
+            for bucket in make_buckets(sizes, self._bucket_bytes):
+                indices, paths = zip(*[indices_and_paths[place] for place in bucket])
+                digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:12]
+                name = f"{reduction}:{paths[0]} and {len(paths) - 1} more:{digest}"
+                buckets.append((reduction, list(indices), name))
+        return buckets
 
     def _allreduce(self, per_replica_values, reduction: str, name: str | None) -> list[tf.Tensor]:
         if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
@@ -134,3 +145,7 @@ def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
 
 def _names_variable(value, destination) -> bool:
     return distribute_utils.is_distributed_variable(destination) and destination is not value
+
+
+def _num_bytes(variable) -> int:
+    return variable.shape.num_elements() * variable.dtype.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -23,6 +23,7 @@ require_hooks(
     mirrored_strategy.MirroredExtended,
     "_batch_reduce_to",
     "_call_for_each_replica",
+    "_gather_to_implementation",
     "_get_cross_device_ops",
     "_get_local_replica_id",
     "_get_replica_id_in_sync_group",
@@ -39,6 +40,7 @@ require_hooks(distribute_lib.ReplicaContext, "_merge_call")
 require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
 require_hooks(distribute_utils, "select_replica")
 require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")
+require_hooks(tf_values, "DistributedValues", "PerReplica")
 require_hooks(trackable, "CheckpointInitialValueCallable")
 
 
@@ -63,7 +65,7 @@ class AdasumExtended(ShardedInputExtended):
         container_strategy: the strategy this belongs to.
         devices: names of the L local devices.
         communicator: the `Communicator` of the P processes.
-        reduction_of: maps a variable to `(path, reduction name)`.
+        cross_device_ops: through which its replicas meet.
     """
 
     def __init__(
@@ -71,13 +73,12 @@ class AdasumExtended(ShardedInputExtended):
         container_strategy: tf.distribute.Strategy,
         devices: Sequence[str],
         communicator: Communicator,
-        reduction_of: Callable[[tf.Variable], tuple[str, str]],
+        cross_device_ops: AdasumCrossDeviceOps,
     ):
         self.communicator = communicator
         self._building = threading.local()
-        ops = AdasumCrossDeviceOps(communicator, reduction_of)
         with _silent(tf.get_logger()):
-            super().__init__(container_strategy, devices=devices, cross_device_ops=ops)
+            super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
 
     # Replicas and their numbers.
 
@@ -172,6 +173,12 @@ class AdasumExtended(ShardedInputExtended):
         return self._cross_device_ops.batch_reduce(
             reduce_op, value_destination_pairs, self._communication_options.merge(options)
         )
+
+    @override
+    def _gather_to_implementation(self, value, destinations, axis, options):
+        if not isinstance(value, tf_values.DistributedValues) and len(self._devices) == 1:
+            value = tf_values.PerReplica([value])
+        return super()._gather_to_implementation(value, destinations, axis, options)
 
     @override
     def _reduce_to(self, reduce_op, value, destinations, options):

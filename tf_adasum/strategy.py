@@ -9,7 +9,9 @@ import keras
 import tensorflow as tf
 
 from tf_adasum import keras_hooks
+from tf_adasum.buckets import DEFAULT_BUCKET_BYTES
 from tf_adasum.communicator import Communicator, world
+from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.extended import AdasumExtended
 from tf_adasum.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.sharded_input import agree_on_seed
@@ -38,9 +40,12 @@ class AdasumStrategy(tf.distribute.Strategy):
             Keras path, or a callable `(path, shape, dtype) -> bool`; a reduction is "adasum",
             "mean" or "sum". Without a match: adasum.
         communicator: a `tf_adasum.Communicator`; None: all processes.
+        bucket_bytes: the variables of a step travel in buckets of about this many bytes, the
+            last layers first, while the backward pass still works on the others.
 
     Raises:
-        ValueError: a rule is malformed or names an unknown reduction.
+        ValueError: a rule is malformed or names an unknown reduction, or `bucket_bytes` is not
+            positive.
 
     Example:
         >>> strategy = AdasumStrategy(reductions=[("bias$", "mean")])
@@ -60,14 +65,14 @@ class AdasumStrategy(tf.distribute.Strategy):
         devices: Sequence[str] | None = None,
         reductions: Sequence[tuple[RuleTest, str]] | None = None,
         communicator: Communicator | None = None,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     ):
         self._policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
         communicator = communicator or world()
-        extended = AdasumExtended(
-            self, devices or _local_devices(communicator), communicator, self._reduction_of
-        )
+        ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes)
+        extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
         super().__init__(extended)
         keras_hooks.install()
         if communicator.size > 1:
