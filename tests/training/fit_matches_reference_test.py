@@ -6,56 +6,15 @@ import keras
 import numpy as np
 import pytest
 
-import tf_adasum
-from tests.training.reference_training import Recipe, ReferenceTraining
-from tests.training.replicas import (
-    LOCAL,
-    assert_equal_on_ranks,
-    everywhere,
-    examples,
-    small_model,
-    strategy,
-)
-
-NUM_STEPS = 8
-PER_REPLICA = 4
-TOLERANCE = 1e-6  # absolute
+from tests.training.comparison import PER_REPLICA, check_fit, compiled
+from tests.training.reference_training import Recipe
+from tests.training.replicas import LOCAL, everywhere, examples, small_model
 
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.1),
     "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
     "adam": lambda: keras.optimizers.Adam(0.01),
 }
-
-
-def compiled(num_local, make_optimizer, mode):
-    """A compiled model and N; mode "plain" leaves the optimizer as it is."""
-    replicas = strategy(num_local)
-    with replicas.scope():
-        keras.utils.set_random_seed(7)
-        model = small_model()
-        optimizer = make_optimizer()
-        if mode != "plain":
-            optimizer = tf_adasum.wrap(optimizer, mode=mode)
-        model.compile(optimizer=optimizer, loss="mse")
-    return model, replicas.num_replicas_in_sync
-
-
-def check_fit(model, recipe):
-    """Fits one and then seven batches, and compares with the reference after each."""
-    reference = ReferenceTraining(recipe, model.get_weights())
-    batch = PER_REPLICA * recipe.num_replicas
-    x, y = examples(NUM_STEPS * batch)
-    for first, last in ((0, 1), (1, NUM_STEPS)):
-        rows = slice(first * batch, last * batch)
-        model.fit(x[rows], y[rows], batch_size=batch, shuffle=False, verbose=0)
-        for step in range(first, last):
-            rows = slice(step * batch, (step + 1) * batch)
-            reference.step(x[rows], y[rows])
-        for got, want in zip(model.get_weights(), reference.weights):
-            np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(model.trainable_variables)
-    assert int(model.optimizer.iterations.numpy()) == NUM_STEPS
 
 
 @pytest.mark.parametrize("num_local", LOCAL)

@@ -24,6 +24,7 @@ class Recipe(NamedTuple):
         num_local: L.
         decay: weight decay times learning rate, taken off the weights before the step.
         clipnorm: the largest norm of a replica's gradient of one variable, or None.
+        accumulate: number of batches whose gradients each replica averages before a step.
     """
 
     model: Callable[[], keras.Model]
@@ -33,6 +34,7 @@ class Recipe(NamedTuple):
     num_local: int
     decay: float = 0.0
     clipnorm: float | None = None
+    accumulate: int = 1
 
 
 class ReferenceTraining:
@@ -48,10 +50,16 @@ class ReferenceTraining:
         self._recipe = recipe
         self._model = recipe.model()
         self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
+        self._waiting: list[list[list[np.ndarray]]] = []
 
     def step(self, x: np.ndarray, y: np.ndarray) -> None:
-        """One step on one global batch; updates `weights`."""
-        gradients = [self._gradients(x, y, r) for r in range(self._recipe.num_replicas)]
+        """Takes one global batch; updates `weights` when enough batches are accumulated."""
+        replicas = range(self._recipe.num_replicas)
+        self._waiting.append([self._gradients(x, y, replica) for replica in replicas])
+        if len(self._waiting) < self._recipe.accumulate:
+            return
+        gradients = [self._prepared([batch[r] for batch in self._waiting]) for r in replicas]
+        self._waiting.clear()
         self.weights = [(w * np.float32(1 - self._recipe.decay)) for w in self.weights]
         if self._recipe.mode != "delta":
             combine = adasum.reduce if self._recipe.mode == "gradient" else mean.reduce
@@ -73,9 +81,13 @@ class ReferenceTraining:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(self._model(x, training=True) - y))
         gradients = tape.gradient(loss, self._model.trainable_variables)
+        return [tf.convert_to_tensor(g).numpy() for g in gradients]
+
+    def _prepared(self, batches) -> list[np.ndarray]:
+        gradients = [np.mean(leaves, axis=0) for leaves in zip(*batches)]
         if self._recipe.clipnorm:
-            gradients = [tf.clip_by_norm(g, self._recipe.clipnorm) for g in gradients]
-        return [g.numpy() for g in gradients]
+            gradients = [tf.clip_by_norm(g, self._recipe.clipnorm).numpy() for g in gradients]
+        return gradients
 
     def _stepped(self, optimizer, gradients) -> list[np.ndarray]:
         self._model.set_weights(self.weights)
