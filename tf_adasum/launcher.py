@@ -18,6 +18,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from types import ModuleType
 
 from tf_adasum import process_tree
 
@@ -46,23 +47,22 @@ def main(argv: list[str] | None = None) -> int:
     try:
         mpirun = find_mpirun()
         environment = rank_environment(os.environ, options.np, _ranks_on_this_host(options))
+        if _build_info().MPI_LIBRARY:
+            # Also for programs that import mpi4py before tf_adasum.
+            environment.setdefault("MPI4PY_LIBMPI", _build_info().MPI_LIBRARY)
         command = mpirun_command(mpirun, options, environment)
     except LaunchError as error:
         print(f"adasumrun: {error}", file=sys.stderr)
         return 1
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
-    return process_tree.run(command, environment, options.timeout, "adasumrun")
+    quiet = environment["TF_CPP_MIN_LOG_LEVEL"] != "0"
+    return process_tree.run(command, environment, options.timeout, filter_noise=quiet)
 
 
 def find_mpirun() -> str:
     """Returns the mpirun tf_adasum was built with; raises LaunchError if it is missing."""
-    try:
-        from tf_adasum._build_info import MPIRUN as built
-    except ImportError as error:
-        raise LaunchError(
-            "expected tf_adasum to be built. Received: no tf_adasum/_build_info.py. Run: make build"
-        ) from error
+    built = _build_info().MPIRUN
     # sys.prefix and not the interpreter's real path, which lies outside a virtual environment.
     mpirun = built or os.path.join(sys.prefix, "bin", "mpirun")
     if not os.access(mpirun, os.X_OK):
@@ -180,6 +180,16 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     options.program = [options.program, *options.arguments]
     return options
+
+
+def _build_info() -> ModuleType:
+    try:
+        from tf_adasum import _build_info as built
+    except ImportError as error:
+        raise LaunchError(
+            "expected tf_adasum to be built. Received: no tf_adasum/_build_info.py. Run: make build"
+        ) from error
+    return built
 
 
 def _positive(text: str) -> int:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+from tf_adasum import rank_output
+
 TIMEOUT_EXIT_CODE = 124
 # How long the ranks have to end by themselves after SIGTERM before SIGKILL.
 GRACE_SECONDS = 10
@@ -21,7 +23,13 @@ class _Stopped(Exception):
     """Raised in the main thread by a signal."""
 
 
-def run(command: list[str], environment: dict[str, str], timeout: int | None, name: str) -> int:
+def run(
+    command: list[str],
+    environment: dict[str, str],
+    timeout: int | None = None,
+    name: str = "adasumrun",
+    filter_noise: bool = False,
+) -> int:
     """Runs a command to its end, as the only work of this process: all its children are ended.
 
     Args:
@@ -29,6 +37,7 @@ def run(command: list[str], environment: dict[str, str], timeout: int | None, na
       environment: its environment variables.
       timeout: seconds after which it and all that it started is ended; None waits for ever.
       name: who reports a timeout or a signal on stderr.
+      filter_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
 
     Returns:
       Its exit code (128 + signal if a signal ended it), 124 after the timeout, 130 after SIGINT,
@@ -38,8 +47,11 @@ def run(command: list[str], environment: dict[str, str], timeout: int | None, na
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     previous = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     child = None
+    reader, stderr = rank_output.start_filter(sys.stderr.fileno()) if filter_noise else (0, None)
     try:
-        child = _start(command, environment)
+        child = _start(command, environment, stderr)
+        if stderr is not None:
+            os.close(stderr)
         code = child.wait(timeout)
         return code if code >= 0 else 128 - code
     except subprocess.TimeoutExpired:
@@ -53,12 +65,14 @@ def run(command: list[str], environment: dict[str, str], timeout: int | None, na
         for number in previous:
             signal.signal(number, signal.SIG_IGN)
         if child is not None:
-            _end(child)
+            _end(child, reader)
+        if reader:
+            _end_reader(reader)
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _start(command: list[str], environment: dict[str, str]) -> subprocess.Popen:
+def _start(command: list[str], environment: dict[str, str], stderr: int | None) -> subprocess.Popen:
     parent = os.getpid()
 
     def in_child() -> None:
@@ -73,6 +87,7 @@ def _start(command: list[str], environment: dict[str, str]) -> subprocess.Popen:
         # A terminal's Ctrl-C should reach this process only, which then ends the ranks in order.
         start_new_session=True,
         stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+        stderr=stderr,
         preexec_fn=in_child,  # noqa: PLW1509 (this process has no other threads)
     )
 
@@ -88,27 +103,37 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def _end(child: subprocess.Popen) -> None:
-    """Ends the child and all its descendants: politely, then after GRACE_SECONDS by force."""
+def _end(child: subprocess.Popen, spared: int) -> None:
+    """Ends the child and all other descendants but `spared`: politely, then by force."""
     deadline = time.monotonic() + GRACE_SECONDS
     if child.poll() is None:
         child.terminate()
     while child.poll() is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     if child.poll() is None:
-        _signal_all(signal.SIGKILL)
+        _signal(_descendants(os.getpid(), spared), signal.SIGKILL)
         child.wait()
     # The command is gone; whoever is still there was adopted and has nobody left to work for.
-    _signal_all(signal.SIGTERM)
-    while _descendants(os.getpid()):
+    _signal(_descendants(os.getpid(), spared), signal.SIGTERM)
+    while left := _descendants(os.getpid(), spared):
         if time.monotonic() > deadline:
-            _signal_all(signal.SIGKILL)
+            _signal(left, signal.SIGKILL)
         _reap()
         time.sleep(_POLL_SECONDS)
 
 
-def _signal_all(number: int) -> None:
-    for process in _descendants(os.getpid()):
+def _end_reader(reader: int) -> None:
+    """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while _descendants(os.getpid()):
+        if time.monotonic() > deadline:
+            _signal([reader], signal.SIGKILL)
+        _reap()
+        time.sleep(_POLL_SECONDS / 10)
+
+
+def _signal(processes: list[int], number: int) -> None:
+    for process in processes:
         try:
             os.kill(process, number)
         except ProcessLookupError:
@@ -123,15 +148,15 @@ def _reap() -> None:
         pass
 
 
-def _descendants(ancestor: int) -> list[int]:
-    """Returns the ids of all processes below `ancestor`."""
+def _descendants(ancestor: int, spared: int = 0) -> list[int]:
+    """Returns the ids of all processes below `ancestor`, without `spared`."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             children.setdefault(_parent(int(entry)), []).append(int(entry))
     found, ahead = [], [ancestor]
     while ahead:
-        below = children.get(ahead.pop(), [])
+        below = [process for process in children.get(ahead.pop(), []) if process != spared]
         found += below
         ahead += below
     return found

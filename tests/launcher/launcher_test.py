@@ -123,6 +123,15 @@ def test_verbose_prints_the_command():
     assert "--bind-to none" in done.stderr
 
 
+@pytest.mark.parametrize(("level", "kept"), [("1", False), ("0", True)])
+def test_tensorflows_first_lines_are_dropped_unless_asked_for(monkeypatch, level, kept):
+    monkeypatch.setitem(ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL", level)
+    done = _shell(2, "echo 'I0000 00:00:17.5 1 port.cc:153] on' >&2; echo mine >&2; exit 3")
+    assert done.returncode == 3
+    assert ("port.cc" in done.stderr) is kept
+    assert done.stderr.count("mine") >= 1
+
+
 def test_starts_without_tensorflow():
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tf_adasum.launcher", "--help"],

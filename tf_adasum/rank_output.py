@@ -1,0 +1,93 @@
+"""Passes the ranks' stderr on, without what TensorFlow writes before its log level counts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+# Written by every rank at import, whatever TF_CPP_MIN_LOG_LEVEL says: absl's notice, and INFO.
+_NOISE = (b"WARNING: All log messages before absl::InitializeLog()", b"I0000 00:00:")
+_CHUNK_BYTES = 65536
+
+
+class NoiseFilter:
+    """Drops whole lines of noise from a stream of bytes and holds nothing else back.
+
+    An unfinished line, a progress bar for instance, is passed on at once unless it may yet become
+    noise.
+
+    Args:
+      write: takes the bytes that remain.
+    """
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._held = b""
+        self._inside_line = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes the next bytes of the stream."""
+        for piece in (self._held + chunk).splitlines(keepends=True):
+            self._held = b""
+            ended = piece.endswith((b"\n", b"\r"))
+            if not self._inside_line and not ended and _may_be_noise(piece):
+                self._held = piece
+            elif self._inside_line or not piece.startswith(_NOISE):
+                self._write(piece)
+                self._inside_line = not ended
+
+    def close(self) -> None:
+        """Passes on what was held back at the stream's end."""
+        if not self._held.startswith(_NOISE):
+            self._write(self._held)
+        self._held = b""
+
+
+def start_filter(descriptor: int) -> tuple[int, int]:
+    """Starts a process that copies a pipe to a file descriptor through a NoiseFilter.
+
+    It is a process and not a thread, so that mpirun has a reader, and ends the ranks in order, also
+    when the launcher was killed. It ends when the last writer has closed the pipe.
+
+    Args:
+      descriptor: where the bytes go.
+
+    Returns:
+      The id of the process and the pipe's end for the writers.
+    """
+    out, into = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(out)
+        return process, into
+    try:
+        # Ctrl-C in a terminal is for the launcher alone.
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        os.close(into)
+        copy(out, descriptor)
+    finally:
+        os._exit(0)
+
+
+def copy(source: int, descriptor: int) -> None:
+    """Copies one file descriptor to another, without the noise, until the source ends."""
+    noise_filter = NoiseFilter(lambda kept: _write_all(descriptor, kept))
+    while chunk := os.read(source, _CHUNK_BYTES):
+        noise_filter.feed(chunk)
+    noise_filter.close()
+
+
+def _may_be_noise(start: bytes) -> bool:
+    return any(start.startswith(noise) or noise.startswith(start) for noise in _NOISE)
+
+
+def _write_all(descriptor: int, remaining: bytes) -> None:
+    try:
+        while remaining:
+            remaining = remaining[os.write(descriptor, remaining) :]
+    except OSError:
+        # Nobody reads the launcher's stderr any more. The ranks' must be read on, or they block.
+        return
