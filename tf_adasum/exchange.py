@@ -175,14 +175,12 @@ class ExchangeMixin:
                 "AdasumStrategy that applies it; create and compile it there. Received: an "
                 f"optimizer created under {type(self._distribution_strategy).__name__}."
             )
-        if strategy.num_replicas_in_sync == 1:
-            return None
         if tf.distribute.in_cross_replica_context():
             raise RuntimeError(
                 f"The wrapped optimizer {self.name!r} must be applied in a replica: call it "
                 "inside strategy.run. Received: cross-replica context."
             )
-        return strategy
+        return strategy if strategy.num_replicas_in_sync > 1 else None
 
 
 def _scaled(grad, factor: int):

@@ -1,0 +1,65 @@
+"""Random layers draw differently on every replica; batch normalization agrees when asked to."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.replicas import LOCAL, assert_equal_on_ranks, everywhere, strategy
+from tf_adasum.communicator import world
+
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+
+
+def masks(num_local, seed):
+    """Two successive dropout masks of all N replicas: array [2, N, 64], on every rank."""
+    replicas = strategy(num_local)
+    with replicas.scope():
+        layer = keras.layers.Dropout(0.5, seed=seed)
+        layer.build((64,))
+
+    @tf.function
+    def draw():
+        return replicas.run(lambda: layer(tf.ones([64]), training=True))
+
+    drawn = [np.stack(replicas.experimental_local_results(draw())) for _ in range(2)]
+    assert_equal_on_ranks([layer.seed_generator.state])
+    return np.stack([np.concatenate(everywhere(mask > 0)) for mask in drawn])
+
+
+@local_replicas
+def test_every_replica_drops_its_own_units(num_local):
+    drawn = masks(num_local, seed=5)
+    distinct = {mask.tobytes() for mask in drawn.reshape(-1, 64)}
+    assert len(distinct) == 2 * world().size * num_local
+    np.testing.assert_array_equal(masks(num_local, seed=5), drawn)  # and runs repeat
+
+
+def test_a_single_replica_draws_as_keras_does():
+    """Outside of replicas the hook changes nothing."""
+    layer = keras.layers.Dropout(0.5, seed=5)
+    inside = layer(tf.ones([64]), training=True)
+    state = keras.random.SeedGenerator(5)
+    np.testing.assert_array_equal(inside, keras.random.dropout(tf.ones([64]), rate=0.5, seed=state))
+
+
+@local_replicas
+def test_synchronized_batch_normalization_sees_the_global_batch(num_local):
+    replicas = strategy(num_local)
+    number = replicas.num_replicas_in_sync
+    with replicas.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((3,)),
+                keras.layers.BatchNormalization(momentum=0.0, synchronized=True),
+            ]
+        )
+        model.compile(optimizer="sgd", loss="mse")
+    x = np.random.default_rng(0).normal(size=(4 * number, 3)).astype(np.float32) * 2 + 1
+    model.fit(x, x, batch_size=4 * number, verbose=0)
+    normalization = model.layers[-1]
+    np.testing.assert_allclose(normalization.moving_mean.numpy(), x.mean(0), atol=1e-5)
+    np.testing.assert_allclose(normalization.moving_variance.numpy(), x.var(0), atol=1e-5)
+    assert_equal_on_ranks(model.variables)

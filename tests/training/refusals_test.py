@@ -1,0 +1,118 @@
+"""What would train wrongly without a word is refused with one, on every rank alike."""
+
+from __future__ import annotations
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.comparison import compiled
+from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
+from tf_adasum.communicator import world
+
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+
+
+def sgd():
+    return keras.optimizers.SGD(0.1)
+
+
+@local_replicas
+def test_plain_optimizer_is_announced_once_on_rank_0(num_local, caplog):
+    with caplog.at_level(logging.WARNING, logger="tf_adasum"):
+        model, number = compiled(num_local, sgd, "plain")
+        x, y = examples(8 * number)
+        model.fit(x, y, batch_size=4 * number, epochs=2, verbose=0)
+        model.fit(x, y, batch_size=2 * number, verbose=0)
+    lines = [record.getMessage() for record in caplog.records if record.name == "tf_adasum"]
+    if world().rank == 0 and number > 1:
+        assert len(lines) == 1
+        assert f"averaged over {number} replicas" in lines[0]
+        assert "tf_adasum.wrap" in lines[0]
+    else:
+        assert lines == []
+
+
+@local_replicas
+def test_wrapped_optimizer_says_nothing(num_local, caplog):
+    model, number = compiled(num_local, sgd, "delta")
+    x, y = examples(4 * number)
+    model.fit(x, y, batch_size=4 * number, verbose=0)
+    assert [record for record in caplog.records if record.name == "tf_adasum"] == []
+
+
+@local_replicas
+@pytest.mark.parametrize("mode", ["delta", "gradient"])
+def test_optimizer_made_outside_the_scope(mode, num_local):
+    optimizer = tf_adasum.wrap(sgd(), mode=mode)
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = small_model()
+        model.compile(optimizer=optimizer, loss="mse")
+    x, y = examples(4 * replicas.num_replicas_in_sync)
+    with pytest.raises(RuntimeError, match=r"must be created inside the scope\(\)"):
+        model.fit(x, y, batch_size=len(x), verbose=0)
+
+
+def test_wrapped_optimizer_without_a_strategy():
+    model = small_model()
+    start = model.get_weights()
+    model.compile(optimizer=tf_adasum.wrap(sgd()), loss="mse")
+    x, y = examples(8)
+    if world().size > 1:
+        with pytest.raises(RuntimeError, match=r"must be applied under an AdasumStrategy"):
+            model.fit(x, y, verbose=0)
+        return
+    plain = small_model()
+    plain.set_weights(start)
+    plain.compile(optimizer=sgd(), loss="mse")
+    for each in (model, plain):
+        each.fit(x, y, batch_size=4, shuffle=False, verbose=0)
+    for got, want in zip(model.get_weights(), plain.get_weights()):
+        np.testing.assert_array_equal(got, want)
+
+
+@local_replicas
+def test_apply_outside_of_replicas(num_local):
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = small_model()
+        optimizer = tf_adasum.wrap(sgd())
+        gradients = [tf.zeros(v.shape) for v in model.trainable_variables]
+        with pytest.raises(RuntimeError, match=r"call it inside strategy\.run"):
+            optimizer.apply(gradients, model.trainable_variables)
+
+
+@local_replicas
+def test_xla_is_refused_in_one_sentence(num_local):
+    model, number = compiled(num_local, sgd, "delta", jit_compile=True)
+    x, y = examples(4 * number)
+    if number == 1:
+        model.fit(x, y, verbose=0)
+        return
+    with pytest.raises(ValueError, match=r"jit_compile=False or 'auto'"):
+        model.fit(x, y, batch_size=len(x), verbose=0)
+
+
+@local_replicas
+def test_rule_that_matches_nothing_fails_before_the_first_step(num_local):
+    replicas = strategy(num_local, reductions=[("attention", "mean")])
+    with replicas.scope():
+        model = small_model()
+        model.compile(optimizer=tf_adasum.wrap(sgd()), loss="mse")
+    x, y = examples(4 * replicas.num_replicas_in_sync)
+    with pytest.raises(ValueError, match=r"attention.*matches no variable"):
+        model.fit(x, y, batch_size=len(x), verbose=0)
+
+
+@local_replicas
+def test_communicator_is_usable_after_all_that(num_local):
+    model, number = compiled(num_local, sgd, "delta")
+    x, y = examples(8 * number)
+    losses = model.fit(x, y, batch_size=4 * number, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert_equal_on_ranks(model.trainable_variables)
