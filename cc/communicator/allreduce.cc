@@ -1,6 +1,7 @@
 #include "cc/communicator/allreduce.h"
 
 #include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/communicator/leaves.h"
 #include "cc/reductions/halving_doubling.h"
 #include "cc/transport/leaf_transport.h"
@@ -82,7 +83,9 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
   if (static_cast<int>(workplace.scratch.size()) < num_replicas) {
     workplace.scratch.resize(num_replicas);
   }
-  CpuArithmetic arithmetic;
+  CpuArithmetic cpu;
+  TracedArithmetic traced(&cpu, workplace.timeline);
+  Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : cpu;
   const std::vector<void*> no_outputs;
   auto reduce = [&](int replica, Transport& transport) {
     // The result is the same on every leaf; the first one writes it for the process.

@@ -23,9 +23,11 @@ std::optional<Error> Run(const Request& request, Workplace workplace) {
 }  // namespace
 
 Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
-                           Placement placement)
+                           Placement placement, std::unique_ptr<Timeline> timeline)
     : limits_(std::move(limits)),
+      timeline_(std::move(timeline)),
       transport_(std::move(transport)),
+      traced_transport_(transport_.get(), timeline_.get()),
       rank_(transport_->rank()),
       size_(transport_->size()),
       placement_(placement),
@@ -35,6 +37,7 @@ Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<T
 Communicator::~Communicator() { Close(); }
 
 void Communicator::Enqueue(Request request) {
+  if (timeline_) request.enqueued = Timeline::Clock::now();
   std::optional<Error> refusal;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -71,8 +74,7 @@ void Communicator::Loop() {
     const Intent* first = AwaitFirst();
     if (first == nullptr) return;
     try {
-      Decision decision =
-          agreement_.Decide(*transport_, *first, [this] { return PendingIntents(); });
+      Decision decision = Agree(*first);
       if (decision.kind == Decision::Kind::kLookAgain) {
         LookAgainLater();
       } else {
@@ -84,6 +86,11 @@ void Communicator::Loop() {
       FailAll(Error(ErrorCode::kInternal, exception.what()));
     }
   }
+}
+
+Decision Communicator::Agree(const Intent& first) {
+  TimelineSpan span(timeline_.get(), "agree");
+  return agreement_.Decide(transport(), first, [this] { return PendingIntents(); });
 }
 
 const Intent* Communicator::AwaitFirst() {
@@ -114,7 +121,10 @@ void Communicator::Carry(const Decision& decision) {
     request.done(&error);
     return;
   }
-  std::optional<Error> error = Run(request, {*transport_, *limits_, scratch_});
+  if (timeline_) timeline_->Add("queue: " + request.intent.name, request.enqueued, -1, 0);
+  auto begin = Timeline::Clock::now();
+  std::optional<Error> error = Run(request, {transport(), *limits_, scratch_, timeline_.get()});
+  if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   request.done(error ? &*error : nullptr);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point.

@@ -16,8 +16,10 @@
 #include "cc/communicator/agreement.h"
 #include "cc/core/error.h"
 #include "cc/core/patience.h"
+#include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 #include "cc/reductions/halving_doubling.h"
+#include "cc/transport/traced_transport.h"
 
 namespace adasum {
 
@@ -27,6 +29,7 @@ struct Workplace {
   const WaitLimits& limits;
   // One per replica of this process, kept from request to request.
   std::vector<LeafScratch>& scratch;
+  Timeline* timeline;  // null unless one is kept
 };
 
 struct Request {
@@ -36,6 +39,8 @@ struct Request {
   // Called exactly once, on the communication thread (or, after Close, on the caller's); null
   // for success. Must not throw. Everything that `run` points to must stay until then.
   std::function<void(const Error*)> done;
+  // Set by Enqueue.
+  Timeline::Clock::time_point enqueued = {};
 };
 
 // Where the ranks sit: ranks with equal hosts share a machine.
@@ -46,9 +51,9 @@ struct Placement {
 
 class Communicator {
  public:
-  // `limits` is what `transport` waits by.
+  // `limits` is what `transport` waits by. `timeline` may be null.
   Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
-               Placement placement);
+               Placement placement, std::unique_ptr<Timeline> timeline = nullptr);
   ~Communicator();
 
   Communicator(const Communicator&) = delete;
@@ -67,9 +72,12 @@ class Communicator {
 
  private:
   void Loop();
+  // The transport, through the timeline if one is kept.
+  Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }
   // Waits for work and returns the oldest request's intent; null when closing. Only this thread
   // takes requests out, and a deque keeps its elements in place, so that it stays valid.
   const Intent* AwaitFirst();
+  Decision Agree(const Intent& first);
   std::vector<Intent> PendingIntents();
   Request TakePending(size_t index);
   void Carry(const Decision& decision);
@@ -79,7 +87,9 @@ class Communicator {
 
   // Destroyed in reverse order: the transport before the limits it refers to.
   std::unique_ptr<WaitLimits> limits_;
+  std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<Transport> transport_;
+  TracedTransport traced_transport_;
   const int rank_;
   const int size_;
   const Placement placement_;

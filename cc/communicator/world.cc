@@ -104,6 +104,16 @@ int HotPauses(const Placement& placement) {
   return placement.local_size <= num_cores ? 1000 : 16;
 }
 
+// TF_ADASUM_TIMELINE (adasumrun --timeline sets it) names where timelines go: one file for each
+// rank and communicator, `context` telling the communicators of a rank apart.
+std::unique_ptr<Timeline> TimelineOrNull(int world_rank, int context) {
+  const char* path = std::getenv("TF_ADASUM_TIMELINE");
+  if (path == nullptr || *path == '\0') return nullptr;
+  std::string part =
+      std::string(path) + ".rank" + std::to_string(world_rank) + "." + std::to_string(context);
+  return std::make_unique<Timeline>(part, world_rank, context);
+}
+
 // Greater than any context this process has been part of.
 std::atomic<int> next_context{1};
 
@@ -121,7 +131,8 @@ class MpiGroup : public Group {
     std::unique_ptr<Transport> transport =
         HostTransport::Make(std::move(mpi), HostsOf(members), *limits);
     communicator_ =
-        std::make_unique<Communicator>(std::move(limits), std::move(transport), placement);
+        std::make_unique<Communicator>(std::move(limits), std::move(transport), placement,
+                                       TimelineOrNull(world_->rank(), context));
   }
 
   std::shared_ptr<Group> Split(std::optional<int> color, int key) override {

@@ -1,0 +1,54 @@
+// Arithmetic that notes its passes over memory in a timeline.
+#ifndef ADASUM_ARITHMETIC_TRACED_ARITHMETIC_H_
+#define ADASUM_ARITHMETIC_TRACED_ARITHMETIC_H_
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/timeline.h"
+
+namespace adasum {
+
+// `inner` and `timeline` must outlive this. Bytes are those of the results.
+class TracedArithmetic : public Arithmetic {
+ public:
+  TracedArithmetic(Arithmetic* inner, Timeline* timeline) : inner_(inner), timeline_(timeline) {}
+
+  void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override {
+    TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, pieces));
+    inner_->AddMoments(dtype, pieces, moments);
+  }
+  void Combine(DType dtype, const std::vector<Piece>& pieces,
+               const Coefficients* coefficients) override {
+    TimelineSpan span(timeline_, "combine", -1, Bytes(dtype, pieces));
+    inner_->Combine(dtype, pieces, coefficients);
+  }
+  void Add(DType dtype, const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "add", -1, Bytes(dtype, pieces));
+    inner_->Add(dtype, pieces);
+  }
+  void LogicalAnd(const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "and", -1, Bytes(DType::kBool, pieces));
+    inner_->LogicalAnd(pieces);
+  }
+  void Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) override {
+    TimelineSpan span(timeline_, "divide", -1, num_elements * ElementBytes(dtype));
+    inner_->Divide(dtype, values, num_elements, divisor);
+  }
+  void Copy(void* to, const void* from, int64_t num_bytes) override {
+    TimelineSpan span(timeline_, "copy", -1, num_bytes);
+    inner_->Copy(to, from, num_bytes);
+  }
+
+ private:
+  static int64_t Bytes(DType dtype, const std::vector<Piece>& pieces) {
+    int64_t num_elements = 0;
+    for (const Piece& piece : pieces) num_elements += piece.num_elements;
+    return num_elements * ElementBytes(dtype);
+  }
+
+  Arithmetic* inner_;
+  Timeline* timeline_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ARITHMETIC_TRACED_ARITHMETIC_H_

@@ -1,0 +1,40 @@
+// A transport that notes its exchanges in a timeline.
+#ifndef ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
+#define ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
+
+#include "cc/core/timeline.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+// `inner` and `timeline` must outlive this.
+class TracedTransport : public Transport {
+ public:
+  TracedTransport(Transport* inner, Timeline* timeline) : inner_(inner), timeline_(timeline) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+
+  void SendRecv(const Send& send, const Recv& recv) override {
+    TimelineSpan span(timeline_, "message", Peer(send, recv), send.num_bytes);
+    inner_->SendRecv(send, recv);
+  }
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
+    return inner_->Exchange(send, recv);
+  }
+  bool needs_workspace() const override { return inner_->needs_workspace(); }
+  void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
+
+ private:
+  static int Peer(const Send& send, const Recv& recv) {
+    return recv.num_bytes > 0 ? recv.peer : send.peer;
+  }
+
+  Transport* inner_;
+  Timeline* timeline_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
