@@ -1,0 +1,1 @@
+"""Handwritten digits: the example that `make demo` trains, to copy from."""

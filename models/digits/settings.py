@@ -1,0 +1,14 @@
+"""The settings that the demo, the training script and the measured claim share."""
+
+# The best for one worker, found by trying; more workers keep it.
+LEARNING_RATE = 0.05
+# Images a worker sees in one step.
+BATCH_SIZE = 32
+# Training images are moved by up to this many pixels each way: (2 * SHIFT + 1)^2 variants of each.
+SHIFT = 1
+# The network: two convolutions with these many filters, then a dense layer.
+FILTERS = (16, 32)
+KERNEL_SIZE = 3
+HIDDEN_UNITS = 64
+# The demo's epochs on 4 ranks.
+EPOCHS = 4
