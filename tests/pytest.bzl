@@ -1,7 +1,7 @@
 """Test targets whose cases are written for pytest: in one process, or on several MPI ranks."""
 
-# Seconds that Bazel gives a target of each size; the ranks are ended a little before, so that their output is kept.
-_TIME_LIMITS = {"small": 60, "medium": 300, "large": 900}
+# Seconds that .bazelrc gives a target of each size; the ranks are ended a little before, so that their output is kept.
+_TIME_LIMITS = {"small": 120, "medium": 600, "large": 1800}
 _RESERVE_SECONDS = 10
 
 def pytest_test(name, srcs, deps = [], args = [], **kwargs):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-CASE_TIME_LIMIT_SECONDS = 240
+CASE_TIME_LIMIT_SECONDS = 500
 
 
 class NoSilentSkips:
