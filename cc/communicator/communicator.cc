@@ -125,10 +125,11 @@ void Communicator::Carry(const Decision& decision) {
   auto begin = Timeline::Clock::now();
   std::optional<Error> error = Run(request, {transport(), *limits_, scratch_, timeline_.get()});
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
-  request.done(error ? &*error : nullptr);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
-  // library: the ranks no longer stand at the same point.
+  // library: the ranks no longer stand at the same point. First, so that a caller who hears of it
+  // can't have another request accepted.
   if (error) FailAll(*error);
+  request.done(error ? &*error : nullptr);
 }
 
 void Communicator::LookAgainLater() {

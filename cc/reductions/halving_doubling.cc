@@ -71,7 +71,8 @@ class Traversal {
     if (transport_.needs_workspace()) return transport_.Workspace(num_bytes);
     // The result of a single tensor is combined where it will be read.
     if (IsPackedAlready() && !tensors_.outputs.empty()) return tensors_.outputs[0];
-    return scratch_.work.Get(num_bytes);
+    scratch_.turn ^= 1;
+    return scratch_.work[scratch_.turn].Get(num_bytes);
   }
 
   char* Work(Range range) const { return At(work_, range.begin * element_bytes_); }

@@ -28,7 +28,11 @@ class Scratch {
 
 // What one leaf keeps between collectives.
 struct LeafScratch {
-  Scratch work;     // the packed vector being combined
+  // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
+  // memory may be at it still when the next collective begins. A result depends on every leaf, so
+  // that nobody reads the one before the last any more.
+  Scratch work[2];
+  int turn = 0;
   Scratch landing;  // what peers send, where their memory can't be read
 };
 
@@ -37,8 +41,9 @@ struct LeafTensors {
   DType dtype;
   const Segments& segments;                // one segment per tensor
   const std::vector<const void*>& inputs;  // one per segment; null where it is empty
-  // One per segment, distinct from all inputs of all leaves; an empty list where this leaf's
-  // caller has no use for the result.
+  // One per segment; an empty list where this leaf's caller has no use for the result. An output
+  // may be this leaf's own input of the same segment: it is written only after all peers have
+  // read what they want of it.
   const std::vector<void*>& outputs;
 };
 

@@ -1,0 +1,41 @@
+#include "tests/cc/ranks.h"
+
+#include "tests/cc/check.h"
+
+namespace adasum {
+namespace test {
+
+Done Pending::done() {
+  return [state = state_](const Error* error) {
+    // A second call would be a second answer to TensorFlow, which ends the process.
+    if (state->num_done.fetch_add(1) > 0) {
+      return Fail(__FILE__, __LINE__, "a request was done for the second time");
+    }
+    state->promise.set_value(error == nullptr ? Ending() : Ending(*error));
+  };
+}
+
+Ending Pending::Await() { return state_->promise.get_future().get(); }
+
+VectorRequest::VectorRequest(Communicator& communicator, const std::string& name,
+                             std::vector<double> values, const std::string& reduction, DType dtype)
+    : input_(std::move(values)), output_(input_.size()) {
+  AllreduceTensors tensors{name,
+                           reduction,
+                           dtype,
+                           {{static_cast<int64_t>(input_.size())}},
+                           {{input_.data()}},
+                           {output_.data()}};
+  Allreduce(communicator, std::move(tensors), pending_.done());
+}
+
+std::string Describe(const Ending& ending) {
+  if (!ending) return "";
+  const char* names[] = {"InvalidArgument", "DeadlineExceeded", "Unavailable", "Internal"};
+  return std::string(names[static_cast<int>(ending->code())]) + ": " + ending->what();
+}
+
+bool Is(const Ending& ending, ErrorCode code) { return ending && ending->code() == code; }
+
+}  // namespace test
+}  // namespace adasum

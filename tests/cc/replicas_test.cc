@@ -1,0 +1,106 @@
+// Several replicas in one process: one request reduces over all of them, block by block.
+
+#include <cmath>
+#include <random>
+
+#include "tests/cc/check.h"
+#include "tests/cc/elements.h"
+#include "tests/cc/ranks.h"
+#include "tests/cc/tree.h"
+
+namespace adasum {
+namespace {
+
+using test::Describe;
+using test::Elements;
+using test::Ranks;
+using test::Scope;
+using test::Wire;
+
+// One request: counts[tensor] elements from each replica, drawn by `draw`.
+struct Replicas {
+  template <typename Draw>
+  Replicas(DType dtype, int num_replicas, const std::vector<int64_t>& counts, Draw draw)
+      : dtype(dtype) {
+    for (int replica = 0; replica < num_replicas; ++replica) {
+      inputs.emplace_back();
+      for (int64_t count : counts) {
+        inputs.back().emplace_back(dtype, count);
+        for (int64_t i = 0; i < count; ++i) {
+          test::Set(dtype, inputs.back().back().bytes(), i, draw(replica, i));
+        }
+      }
+    }
+    for (int64_t count : counts) outputs.emplace_back(dtype, count);
+  }
+
+  test::Ending Reduce(Communicator& communicator, const std::string& reduction) {
+    AllreduceTensors tensors{"request", reduction, dtype, {}, {}, {}};
+    for (Elements& output : outputs) {
+      tensors.shapes.push_back({output.size()});
+      tensors.outputs.push_back(output.bytes());
+    }
+    for (auto& replica : inputs) {
+      tensors.inputs.emplace_back();
+      for (Elements& tensor : replica) tensors.inputs.back().push_back(tensor.bytes());
+    }
+    test::Pending pending;
+    Allreduce(communicator, std::move(tensors), pending.done());
+    return pending.Await();
+  }
+
+  DType dtype;
+  std::vector<std::vector<Elements>> inputs;
+  std::vector<Elements> outputs;
+};
+
+TEST(ReplicasAgainstTheTree) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (int num_replicas : {1, 2, 3, 4, 5, 8}) {
+    Ranks ranks(Wire::kThreads, 1);
+    for (const char* reduction : {"adasum", "sum", "mean"}) {
+      Scope scope(std::to_string(num_replicas) + " replicas, " + reduction);
+      Replicas replicas(DType::kFloat64, num_replicas, {1, 0, 1000, 65},
+                        [&](int, int64_t) { return normal(random); });
+      CHECK_EQ(Describe(replicas.Reduce(ranks[0], reduction)), "");
+      for (size_t tensor = 0; tensor < replicas.outputs.size(); ++tensor) {
+        std::vector<std::vector<double>> values;
+        for (const auto& replica : replicas.inputs) values.push_back(replica[tensor].Values());
+        double scale = 0;
+        for (const auto& each : values) scale = std::fmax(scale, test::Norm(each));
+        CHECK_AT_MOST(test::Distance(replicas.outputs[tensor].Values(),
+                                     test::ReduceTree(reduction, DType::kFloat64, values)),
+                      1e-13 * num_replicas * scale);
+      }
+    }
+  }
+}
+
+// Tensors of more than one block (64 MiB), each block larger than the one before: a replica that
+// is done with a block must not touch what others still read of it.
+TEST(BlocksDoNotOverwriteEachOther) {
+  constexpr int64_t kMillion = 1000000;
+  const std::vector<int64_t> counts = {9 * kMillion, 10 * kMillion, 11 * kMillion};
+  for (int num_replicas : {2, 3}) {
+    Scope scope(std::to_string(num_replicas) + " replicas");
+    Ranks ranks(Wire::kThreads, 1);
+    // Exact in float32 in any order.
+    Replicas replicas(DType::kFloat32, num_replicas, counts,
+                      [](int replica, int64_t i) { return replica * 1000.0 + i % 997; });
+    CHECK_EQ(Describe(replicas.Reduce(ranks[0], "sum")), "");
+    for (const Elements& output : replicas.outputs) {
+      int64_t num_wrong = 0;
+      for (int64_t i = 0; i < output.size(); ++i) {
+        double expected = num_replicas * (num_replicas - 1) / 2 * 1000.0 + num_replicas * (i % 997);
+        num_wrong += output[i] != expected;
+      }
+      CHECK_EQ(num_wrong, int64_t{0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adasum
+
+int main() { return adasum::test::RunAll(); }

@@ -1,0 +1,84 @@
+#include "tests/cc/worlds.h"
+
+#include <string>
+#include <thread>
+
+#include "cc/transport/shm_transport.h"
+#include "cc/transport/thread_transport.h"
+
+namespace adasum {
+namespace test {
+
+namespace {
+
+class CopyingTransport : public ThreadTransport {
+ public:
+  using ThreadTransport::ThreadTransport;
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    return Transport::Exchange(send, recv);
+  }
+};
+
+}  // namespace
+
+const char* WireName(Wire wire) {
+  const char* names[] = {"threads", "copies", "shared memory"};
+  return names[static_cast<int>(wire)];
+}
+
+// The hub's waits belong to no single rank, so that it has limits of its own.
+class World::Hub {
+ public:
+  Hub(int size, double silence_seconds) : hub_(size, limits_) {
+    limits_.silence_seconds = silence_seconds;
+  }
+  ThreadHub* get() { return &hub_; }
+
+ private:
+  WaitLimits limits_;
+  ThreadHub hub_;
+};
+
+World::World(Wire wire, int size, double silence_seconds, double mismatch_seconds) {
+  for (int rank = 0; rank < size; ++rank) {
+    limits_.push_back(std::make_unique<WaitLimits>());
+    limits_.back()->silence_seconds = silence_seconds;
+    limits_.back()->mismatch_seconds = mismatch_seconds;
+  }
+  if (wire == Wire::kSharedMemory) {
+    ConnectSharedMemory();
+    return;
+  }
+  hub_ = std::make_unique<Hub>(size, silence_seconds);
+  for (int rank = 0; rank < size; ++rank) {
+    if (wire == Wire::kThreads) {
+      transports_.push_back(std::make_unique<ThreadTransport>(hub_->get(), rank));
+    } else {
+      transports_.push_back(std::make_unique<CopyingTransport>(hub_->get(), rank));
+    }
+  }
+}
+
+void World::ConnectSharedMemory() {
+  const int size = static_cast<int>(limits_.size());
+  std::vector<ShmTransport*> ends;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < size; ++rank) {
+    auto end = std::make_unique<ShmTransport>(rank, size, *limits_[rank]);
+    ends.push_back(end.get());
+    addresses.push_back(end->Address());
+    transports_.push_back(std::move(end));
+  }
+  for (ShmTransport* end : ends) end->Connect(addresses);
+}
+
+World::~World() = default;
+
+void ForEachRank(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace test
+}  // namespace adasum

@@ -1,0 +1,53 @@
+// Several ranks in this process, one thread each, over each transport that one process can host.
+#ifndef ADASUM_TESTS_CC_WORLDS_H_
+#define ADASUM_TESTS_CC_WORLDS_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cc/core/patience.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+namespace test {
+
+enum class Wire {
+  kThreads,       // reads peers' memory: it must outlive the collective on all ranks
+  kCopies,        // the same, with a copy of every message, as a network makes it
+  kSharedMemory,  // as between processes of one host
+};
+constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory};
+const char* WireName(Wire wire);
+
+// The ranks' ends of one wire. The limits stay where they are for the life of the world; ranks may
+// hand their transport and limits to a communicator.
+class World {
+ public:
+  World(Wire wire, int size, double silence_seconds = 30, double mismatch_seconds = 30);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int size() const { return static_cast<int>(transports_.size()); }
+  Transport& transport(int rank) { return *transports_[rank]; }
+  std::unique_ptr<Transport> TakeTransport(int rank) { return std::move(transports_[rank]); }
+  std::unique_ptr<WaitLimits> TakeLimits(int rank) { return std::move(limits_[rank]); }
+
+ private:
+  class Hub;
+  void ConnectSharedMemory();
+
+  // Before the transports, which refer to them.
+  std::unique_ptr<Hub> hub_;
+  std::vector<std::unique_ptr<WaitLimits>> limits_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+};
+
+// Runs body(rank) for each rank at the same time; returns when all have.
+void ForEachRank(int size, const std::function<void(int)>& body);
+
+}  // namespace test
+}  // namespace adasum
+
+#endif  // ADASUM_TESTS_CC_WORLDS_H_
