@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 _HEADERS = ("reduction", "test accuracy", "loss", "seconds", "orthogonality first", "last")
-# Blue, orange and green that the colour-blind can tell apart.
-_COLORS = {"adasum": "#0072b2", "mean": "#e69f00", "sum": "#cc3311"}
-_NAMES = {"adasum": "Adasum"}
+# Colours that the colour-blind can tell apart.
+COLORS = {"adasum": "#0072b2", "mean": "#e69f00", "sum": "#cc3311", "none": "#555555"}
+_LABELS = {"adasum": "Adasum", "none": "one worker"}
+
+
+def label(reduction: str) -> str:
+    """What a reduction is called in tables and plots; "none" is one worker's."""
+    return _LABELS.get(reduction, reduction)
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
@@ -105,7 +110,7 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
 def _lines(run: dict[str, Any], accuracy, orthogonality) -> None:
     reduction = run["reduction"]
     steps = [point["step"] for point in run["curve"]]
-    style = {"color": _COLORS[reduction], "label": _NAMES.get(reduction, reduction)}
+    style = {"color": COLORS[reduction], "label": label(reduction)}
     style |= {"linewidth": 2, "marker": "o", "markersize": 3}
     accuracy.plot(steps, [point["accuracy"] for point in run["curve"]], **style)
     orthogonality.plot(steps, [point["orthogonality"] for point in run["curve"]], **style)

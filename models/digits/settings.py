@@ -6,6 +6,8 @@ LEARNING_RATE = 0.05
 BATCH_SIZE = 32
 # Training images are moved by up to this many pixels each way: (2 * SHIFT + 1)^2 variants of each.
 SHIFT = 1
+# The same for the test images of the claim; the demo tests on the images as they are.
+TEST_SHIFT = 1
 # The network: two convolutions with these many filters, then a dense layer.
 FILTERS = (16, 32)
 KERNEL_SIZE = 3

@@ -101,7 +101,15 @@ def train(images: image_set.ImageSet, reduction: str, devices: list[str] | None)
             f"{FLAGS.learning_rate:g}, {len(examples)} training and {len(test)} test images"
         )
     start = time.monotonic()
-    model.fit(batches, epochs=FLAGS.epochs, callbacks=[curve], shuffle=False, verbose=speaks)
+    model.fit(
+        # One endless pipeline: starting it anew for every epoch would take longer than an epoch.
+        batches.repeat(),
+        steps_per_epoch=len(batches),
+        epochs=FLAGS.epochs,
+        callbacks=[curve],
+        shuffle=False,  # the batches are shuffled already
+        verbose=speaks,
+    )
     seconds = time.monotonic() - start
     loss, accuracy = model.evaluate(test.in_order(FLAGS.batch_size * workers), verbose=0)
     return {
