@@ -89,7 +89,8 @@ class AllreduceOp : public AsyncOpKernel {
       const auto& shape = context->input(1 + i).shape();
       tensors->shapes.push_back(ToShape(shape));
       Tensor* output = nullptr;
-      TF_RETURN_IF_ERROR(context->allocate_output(i, shape, &output));
+      // In place where nobody else holds the gradient, which is the rule in a training step.
+      TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output({1 + i}, i, shape, &output));
       tensors->outputs.push_back(output->data());
     }
     return absl::OkStatus();
