@@ -29,8 +29,17 @@ class AdasumStrategy(tf.distribute.Strategy):
     The batch size of the data is the global one: with P processes, replica (p, l) gets
     sub-batch l * P + p of every batch. Create the strategy before the data: it gives all ranks
     the same TensorFlow seed (unless you set one), so that they shuffle alike and each example
-    is seen once per epoch. Ranks other than 0 show no progress bars. `tf.IndexedSlices`
-    (gradients of embeddings) are made dense before they are exchanged.
+    is seen once per epoch.
+
+    All ranks must make the same calls, with these rules:
+    * Ranks other than 0 show no progress. Pass callbacks that write files on rank 0 only.
+    * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
+      epoch they are the rank's own, so a callback must not stop training in the middle of one.
+    * `predict` returns the predictions of the rank's own share of the data.
+    * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
+      replica keeps its own, and rank 0's are saved.
+    * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.
+    * `jit_compile=True` is refused; "auto" means no XLA here.
 
     Args:
         devices: names of this process's devices, such as `["CPU:0", "CPU:1"]`; None: all GPUs,
@@ -132,9 +141,10 @@ class AdasumStrategy(tf.distribute.Strategy):
             _log.warning(message)
 
     def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
-        if _key(variable) not in self._decided:
-            self.register_variables([variable])
-        return self._decided[_key(variable)]
+        # A variable that no wrapped optimizer announced, of somebody's own training loop.
+        description = _described(variable)
+        unannounced = (description[0], self._policy.reduction(*description))
+        return self._decided.get(_key(variable), unannounced)
 
 
 def _described(variable) -> tuple[str, tuple[int, ...], str]:

@@ -111,7 +111,6 @@ def test_only_a_batch_to_variables_takes_the_rules(num_local):
     values = replicas.experimental_distribute_values_from_function(
         lambda context: tf.constant(leaves[context.replica_id_in_sync_group], tf.float32)
     )
-    replicas.register_variables(variables)
     to_variables = replicas.extended.batch_reduce_to(SUM, [(values, v) for v in variables])
     wanted = [adasum.reduce(list(leaves)), leaves.sum(0), leaves.mean(0)]
     for got, want in zip(to_variables, wanted):
@@ -179,7 +178,9 @@ def test_fit_and_evaluate_with_uneven_data(num_local):
     batch = 2 * number
     x, y = examples(3 * batch + 1)  # the last batch has one example: most replicas have none
     history = model.fit(x, y, batch_size=batch, epochs=2, verbose=0).history
-    assert all(np.isfinite(values).all() for values in history.values())
+    for values in history.values():
+        assert np.isfinite(values).all()
+        assert (everywhere(values) == values).all()  # callbacks decide alike at an epoch's end
     got = model.evaluate(x, y, batch_size=batch, verbose=0, return_dict=True)
     prediction = small_copy(model)(x).numpy()
     np.testing.assert_allclose(got["mae"], np.abs(prediction - y).mean(), rtol=1e-5)
@@ -187,6 +188,21 @@ def test_fit_and_evaluate_with_uneven_data(num_local):
     assert_equal_on_ranks(model.trainable_variables)
     rows = model.predict(x, batch_size=batch, verbose=0)
     assert everywhere(len(rows)).sum() == len(x)
+
+
+@local_replicas
+def test_model_is_built_from_batches_that_no_reduction_takes(num_local):
+    """Bytes, strings, and a first batch that is short on some replicas only."""
+    replicas = strategy(num_local)
+    with replicas.scope():
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.layers.Rescaling(1 / 255.0), keras.layers.Dense(2)])
+        model.compile(optimizer="sgd", loss="mse")
+    number = 2 * replicas.num_replicas_in_sync - 1
+    x = np.arange(3 * number, dtype=np.uint8).reshape(number, 3)
+    model.fit(x, np.ones((number, 2)), batch_size=number + 1, verbose=0)
+    assert model.built
+    assert_equal_on_ranks(model.trainable_variables)
 
 
 def small_copy(model):
