@@ -15,18 +15,15 @@ import argparse
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from types import ModuleType
 
-from tf_adasum import process_tree
+from tf_adasum import placement, process_tree
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _EXPORTED_PREFIXES = ("ADASUM_", "TF_", "KERAS_", "OMP_", "MPI4PY_", "NCCL_", "XLA_")
-# A scheduler's allocation, and not this host's cores, then says how many ranks fit.
-_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
 
 
 class LaunchError(Exception):
@@ -46,7 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse(argv)
     try:
         mpirun = find_mpirun()
-        environment = rank_environment(os.environ, options.np, _ranks_on_this_host(options))
+        environment = rank_environment(
+            os.environ, options.np, placement.ranks_on_this_host(options.np, options.hosts)
+        )
         if _build_info().MPI_LIBRARY:
             # Also for programs that import mpi4py before tf_adasum.
             environment.setdefault("MPI4PY_LIBMPI", _build_info().MPI_LIBRARY)
@@ -95,9 +94,9 @@ def mpirun_command(
     if family == "openmpi":
         # Without it a rank with all its TensorFlow threads is pinned to one core.
         command += ["--bind-to", "none"]
-        if _oversubscribed(options):
+        if placement.oversubscribed(options.np, options.hosts):
             command.append("--oversubscribe")
-        if options.hosts:
+        if options.hosts or placement.scheduler():
             for name in _exported(environment):
                 command += ["-x", name]
     else:
@@ -125,33 +124,15 @@ def rank_environment(
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     if ranks_here and ranks and ranks > 1:
-        threads = max(1, available_cores() // ranks_here)
+        threads = max(1, placement.available_cores() // ranks_here)
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
         # One would do for the arithmetic, but a blocked op must not keep the others waiting.
         environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, threads)))
         environment.setdefault("OMP_NUM_THREADS", str(threads))
-        if ranks_here > available_cores():
+        if ranks_here > placement.available_cores():
             # A rank that waits for a message gives its core to the one that has to send it.
             environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     return environment
-
-
-def available_cores() -> int:
-    """Returns the number of processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
-def physical_cores() -> int:
-    """Returns the number of cores behind those processors: threads of one core count once."""
-    cores = set()
-    for processor in os.sched_getaffinity(0):
-        path = f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
-        try:
-            with open(path) as siblings:
-                cores.add(siblings.read().strip())
-        except OSError:
-            cores.add(str(processor))
-    return len(cores)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -223,32 +204,6 @@ def _mpi_family(mpirun: str) -> str:
         f"expected Open MPI, MPICH or Intel MPI. Received: {mpirun} says {said[:80]!r}. "
         "Build against one of these with ./configure.py --mpi=/path/to/mpicc."
     )
-
-
-def _slots(hosts: str) -> int:
-    """Returns how many ranks the hosts take, as mpirun counts: one, unless it says host:ranks."""
-    counts = (host.rpartition(":")[2] for host in hosts.split(","))
-    return sum(int(count) if count.isdigit() else 1 for count in counts)
-
-
-def _oversubscribed(options: argparse.Namespace) -> bool:
-    if options.np is None:
-        return False
-    if options.hosts:
-        return options.np > _slots(options.hosts)
-    if any(name in os.environ for name in _SCHEDULERS):
-        return False
-    return options.np > physical_cores()
-
-
-def _ranks_on_this_host(options: argparse.Namespace) -> int | None:
-    if any(name in os.environ for name in _SCHEDULERS):
-        return None
-    if options.hosts:
-        here = {"localhost", "127.0.0.1", socket.gethostname()}
-        if {host.partition(":")[0] for host in options.hosts.split(",")} - here:
-            return None
-    return options.np
 
 
 def _exported(environment: dict[str, str]) -> list[str]:

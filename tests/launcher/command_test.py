@@ -5,14 +5,14 @@ import shutil
 
 import pytest
 
-from tf_adasum import launcher
+from tf_adasum import launcher, placement
 
-CORES = launcher.physical_cores()
+CORES = placement.physical_cores()
 
 
 @pytest.fixture(autouse=True)
 def no_scheduler(monkeypatch):
-    for name in launcher._SCHEDULERS:
+    for name in placement._SCHEDULERS:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -51,6 +51,20 @@ def test_variables_travel_to_other_hosts(monkeypatch):
         "PYTHONPATH",
         "TF_X",
     ]
+
+
+def test_variables_travel_in_a_schedulers_allocation(monkeypatch):
+    monkeypatch.setenv("PBS_JOBID", "7")
+    command = _command(monkeypatch, "openmpi", "sh", environment={"KERAS_HOME": "/k"})
+    assert command[-3:] == ["-x", "KERAS_HOME", "sh"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "here"),
+    [(None, 4), ("localhost:4", 4), ("localhost,127.0.0.1:3", 4), ("localhost,elsewhere", None)],
+)
+def test_ranks_on_this_host(hosts, here):
+    assert placement.ranks_on_this_host(4, hosts) == here
 
 
 def test_options_after_the_program_are_the_programs(monkeypatch):
@@ -93,7 +107,7 @@ def test_unknown_mpi_is_named(tmp_path):
 
 
 def test_ranks_divide_the_cores():
-    cores = launcher.available_cores()
+    cores = placement.available_cores()
     environment = launcher.rank_environment({}, 2 * cores, 2 * cores)
     assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
     assert environment["TF_NUM_INTEROP_THREADS"] == "2"

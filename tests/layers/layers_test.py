@@ -29,7 +29,7 @@ CXX_LAYERS = {
 }
 NATIVE_USERS = {"communicator", "allreduce", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.
-PURE = ("policy", "launcher", "process_tree", "__init__")
+PURE = ("policy", "buckets", "launcher", "placement", "process_tree", "rank_output")
 
 
 def _cc_files():

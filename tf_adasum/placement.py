@@ -1,0 +1,69 @@
+"""How many ranks fit where: this host's cores, the slots of -H, a scheduler's allocation."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+# In a scheduler's allocation it says how many ranks fit, and not this host's cores.
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
+_THIS_HOST = ("localhost", "127.0.0.1")
+
+
+def available_cores() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def physical_cores() -> int:
+    """Returns the number of cores behind those processors: threads of one core count once."""
+    cores = set()
+    for processor in os.sched_getaffinity(0):
+        path = f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+        try:
+            with open(path) as siblings:
+                cores.add(siblings.read().strip())
+        except OSError:
+            cores.add(str(processor))
+    return len(cores)
+
+
+def scheduler() -> str | None:
+    """Returns the variable by which a scheduler says that this is its allocation, or None."""
+    return next((name for name in _SCHEDULERS if name in os.environ), None)
+
+
+def slots(hosts: str) -> int:
+    """Returns how many ranks the hosts take, as mpirun counts: one, unless it says host:ranks."""
+    counts = (host.rpartition(":")[2] for host in hosts.split(","))
+    return sum(int(count) if count.isdigit() else 1 for count in counts)
+
+
+def oversubscribed(ranks: int | None, hosts: str | None) -> bool:
+    """Returns whether there are more ranks than places, so that mpirun must be told to share them.
+
+    Args:
+      ranks: number of ranks; None leaves it to mpirun, which then starts what fits.
+      hosts: what -H says, host[:ranks],...; None is this host, or the scheduler's allocation.
+    """
+    if ranks is None:
+        return False
+    if hosts:
+        return ranks > slots(hosts)
+    return not scheduler() and ranks > physical_cores()
+
+
+def ranks_on_this_host(ranks: int | None, hosts: str | None) -> int | None:
+    """Returns how many of the ranks run on this host; None if only mpirun knows.
+
+    Args:
+      ranks: number of ranks; None leaves it to mpirun.
+      hosts: what -H says, host[:ranks],...; None is this host, or the scheduler's allocation.
+    """
+    if scheduler():
+        return None
+    if hosts:
+        names = {host.partition(":")[0] for host in hosts.split(",")}
+        if names - {*_THIS_HOST, socket.gethostname()}:
+            return None
+    return ranks
