@@ -31,7 +31,8 @@ def simulate(inputs: Sequence[Sequence], reduction: str = "adasum") -> list[list
     (docs/architecture.md).
     """
     reductions.check_name(reduction)
-    ranks = [[np.ascontiguousarray(array) for array in arrays] for arrays in inputs]
+    # Not ascontiguousarray, which makes vectors of scalars.
+    ranks = [[np.asarray(array, order="C") for array in arrays] for arrays in inputs]
     _check_alike(ranks)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:

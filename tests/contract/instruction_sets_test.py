@@ -1,0 +1,73 @@
+"""The kernels of unlike CPUs agree: each instruction set, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.contract import error_model
+from tf_adasum import native
+
+LIMIT_SECONDS = 120
+# From the narrowest to the widest; a CPU that lacks one falls back to the next narrower one.
+SETS = ["baseline", "avx2", "avx512"]
+RANKS, SIZE = 5, 777
+
+
+def _inputs(dtype):
+    rng = np.random.default_rng(9)
+    return [rng.normal(size=SIZE).astype(dtype) for _ in range(RANKS)]
+
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from tests.contract import instruction_sets_test as test
+from tf_adasum import native
+from tf_adasum.simulate import simulate
+results = {
+    dtype: simulate([[each] for each in test._inputs(dtype)])[0][0].astype("float64").tolist()
+    for dtype in ("float16", "float32", "float64")
+}
+print(json.dumps({"used": native.lib.instruction_set(), "results": results}))
+"""
+
+
+def _run(instruction_set):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TF_ADASUM_INSTRUCTION_SET": instruction_set,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("instruction_set", SETS)
+def test_agrees_with_the_reference(instruction_set):
+    done = _run(instruction_set)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    # What this process chose by itself is the widest there is.
+    widest = SETS.index(native.lib.instruction_set())
+    assert said["used"] == SETS[min(SETS.index(instruction_set), widest)]
+    for dtype, values in said["results"].items():
+        result = np.array(values).astype(dtype)
+        error_model.check("adasum", result, _inputs(dtype))
+
+
+def test_unknown_set_is_refused():
+    done = _run("mmx")
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "TF_ADASUM_INSTRUCTION_SET" in last
+    assert last.endswith("Received: mmx")
