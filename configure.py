@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from third_party.mpi.find_mpi import find_mpi
+from third_party.mpi.find_mpi import find_mpi, mpi_version
 from third_party.probe import ConfigureError, run
 from third_party.python.find_python import dotted, find_python
 
@@ -113,7 +113,6 @@ def _write(path: Path, settings: dict[str, str]) -> None:
 
 
 def _report(python: dict, settings: dict[str, str], cuda: str, output: str) -> None:
-    mpi_version = run([settings["ADASUM_MPIRUN"], "--version"]).strip().splitlines()[0]
     source = settings["ADASUM_MPI_PACKAGE"] or "this machine's own"
     tensorflow = f"{settings['ADASUM_TENSORFLOW_PACKAGE']} {settings['ADASUM_TENSORFLOW_VERSION']}"
     print(f"Python      {dotted(python['version'])} ({python['path']})")
@@ -121,7 +120,9 @@ def _report(python: dict, settings: dict[str, str], cuda: str, output: str) -> N
     print(
         f"Keras       {python['packages'].get('keras')}, mpi4py {python['packages'].get('mpi4py')}"
     )
-    print(f"MPI         {mpi_version}, {source} ({settings['ADASUM_MPI_LIBRARY']})")
+    print(
+        f"MPI         {mpi_version(settings['ADASUM_MPIRUN'])}, {source} ({settings['ADASUM_MPI_LIBRARY']})"
+    )
     print(f"CUDA        {cuda}")
     print(f"Wrote       {output}")
 

@@ -54,6 +54,13 @@ def find_mpi(wanted: str | None, python: dict) -> dict[str, str]:
     }
 
 
+def mpi_version(mpirun: str) -> str:
+    """Returns what an mpirun says of its version, in one line."""
+    said = run([mpirun, "--version"])
+    hydra = re.search(r"HYDRA build details:\s+Version:\s+(\S+)", said)
+    return f"MPICH {hydra.group(1)}" if hydra else said.strip().splitlines()[0]
+
+
 def _choose_mpicc(wanted: str | None, prefix: str) -> str:
     if wanted:
         return shutil.which(os.path.expanduser(wanted)) or wanted
