@@ -120,9 +120,8 @@ def _report(python: dict, settings: dict[str, str], cuda: str, output: str) -> N
     print(
         f"Keras       {python['packages'].get('keras')}, mpi4py {python['packages'].get('mpi4py')}"
     )
-    print(
-        f"MPI         {mpi_version(settings['ADASUM_MPIRUN'])}, {source} ({settings['ADASUM_MPI_LIBRARY']})"
-    )
+    mpi = mpi_version(settings["ADASUM_MPIRUN"])
+    print(f"MPI         {mpi}, {source} ({settings['ADASUM_MPI_LIBRARY']})")
     print(f"CUDA        {cuda}")
     print(f"Wrote       {output}")
 
