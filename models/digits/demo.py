@@ -29,6 +29,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
     paths = [_ROOT, os.environ.get("PYTHONPATH", "")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    # The input pipeline warns once for each rank and run of what is no fault.
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return subprocess.run(command, env=environment, check=False).returncode
 
 

@@ -1,0 +1,85 @@
+"""The training script as a user starts it: one process, and two real ranks."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+LIMIT_SECONDS = 200
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
+TRAIN = [sys.executable, "-m", "models.digits.train", "--batch_size=128", "--epochs=1"]
+ON_2_RANKS = [sys.executable, "-m", "tf_adasum.launcher", "-np", "2", "--"]
+
+
+def call(command):
+    return subprocess.run(
+        command,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Results and output of two workers: as two ranks, and as two devices of one process."""
+    folder = tmp_path_factory.mktemp("train")
+    flags = [f"--data_dir={folder}", "--learning_rate=0.1", "--reduction=adasum"]
+    made = {}
+    commands = {"ranks": ON_2_RANKS + TRAIN + flags, "one": [*TRAIN, *flags, "--workers=2"]}
+    for name, command in commands.items():
+        path = folder / f"{name}.json"
+        done = call([*command, f"--json={path}", f"--plot={folder / name}.png"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (folder / f"{name}.png").stat().st_size > 10_000
+        made[name] = json.loads(path.read_text())[0], done.stdout
+    return made
+
+
+@pytest.mark.parametrize("name", ["ranks", "one"])
+def test_learns(trained, name):
+    run, _ = trained[name]
+    assert run["workers"] == 2
+    assert run["loss"] < 0.8 * math.log(10), "less than a guess"
+    assert run["accuracy"] > 0.5
+    points = run["curve"]
+    assert [points[0]["step"], points[-1]["step"]] == [0, 12933 // 256]
+    assert points[-1]["accuracy"] == pytest.approx(run["accuracy"], abs=1e-6)
+    assert all(0.5 <= point["orthogonality"] <= 1 for point in points)
+
+
+def test_two_ranks_and_two_devices_train_alike(trained):
+    ranks, one = trained["ranks"][0], trained["one"][0]
+    assert ranks["loss"] == pytest.approx(one["loss"], rel=1e-3)
+    for here, there in zip(ranks["curve"], one["curve"]):
+        assert here["orthogonality"] == pytest.approx(there["orthogonality"], abs=1e-3)
+
+
+def test_only_rank_0_speaks(trained):
+    output = trained["ranks"][1]
+    assert output.count("adasum: 2 workers") == 1
+    assert output.count("| test accuracy |") == 1
+    assert "50/50" in output, "a progress bar"
+
+
+def test_wrong_number_of_workers_is_told():
+    done = call([*ON_2_RANKS, *TRAIN, "--workers=3"])
+    assert done.returncode != 0
+    assert "Received: --workers=3 on 2 ranks" in done.stdout + done.stderr
+
+
+def test_unknown_data_set_is_told_in_one_line(tmp_path):
+    done = call([*TRAIN, "--dataset=minst", f"--data_dir={tmp_path}"])
+    assert done.returncode == 1
+    assert "Received: 'minst'" in done.stderr and "Traceback" not in done.stderr
