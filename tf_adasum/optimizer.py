@@ -83,9 +83,11 @@ def wrap(optimizer: keras.optimizers.Optimizer, mode: str = "delta") -> keras.op
         ValueError: unknown mode, or the optimizer is wrapped already.
 
     Example:
-        >>> with strategy.scope():
-        ...     optimizer = tf_adasum.wrap(keras.optimizers.Adam(1e-3))
-        ...     model.compile(optimizer=optimizer, loss="mse")
+        >>> import keras, tf_adasum
+        >>> with tf_adasum.AdasumStrategy().scope():
+        ...     optimizer = tf_adasum.wrap(keras.optimizers.Adam(1e-3), mode="gradient")
+        >>> isinstance(optimizer, keras.optimizers.Adam)
+        True
 
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
     section 3 (the rule) and section 4 (applying it to the change of the weights).

@@ -32,7 +32,9 @@ class AdasumStrategy(tf.distribute.Strategy):
     is seen once per epoch.
 
     All ranks must make the same calls, with these rules:
-    * Ranks other than 0 show no progress. Pass callbacks that write files on rank 0 only.
+    * Ranks other than 0 show no progress. Pass callbacks that write files on rank 0 only, and
+      save there outside of `scope()`, in which new variables (Keras makes some when it saves)
+      wait for all ranks.
     * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
       epoch they are the rank's own, so a callback must not stop training in the middle of one.
     * `predict` returns the predictions of the rank's own share of the data.
@@ -57,11 +59,15 @@ class AdasumStrategy(tf.distribute.Strategy):
             positive.
 
     Example:
-        >>> strategy = AdasumStrategy(reductions=[("bias$", "mean")])
+        >>> import keras, numpy as np, tf_adasum
+        >>> strategy = tf_adasum.AdasumStrategy(reductions=[("bias$", "mean")])
         >>> with strategy.scope():
         ...     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
         ...     model.compile(optimizer=tf_adasum.wrap(keras.optimizers.SGD(0.1)), loss="mse")
-        >>> model.fit(x, y, batch_size=32 * strategy.num_replicas_in_sync)
+        >>> x, y = np.ones((64, 4)), np.zeros((64, 2))
+        >>> history = model.fit(x, y, batch_size=32 * strategy.num_replicas_in_sync, verbose=0)
+        >>> len(history.history["loss"])
+        1
 
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
     """
@@ -102,8 +108,18 @@ class AdasumStrategy(tf.distribute.Strategy):
             ValueError: a model is not built, or a rule matches no variable.
 
         Example:
+            >>> import keras, tf_adasum
+            >>> strategy = tf_adasum.AdasumStrategy(reductions=[("bias$", "mean")])
+            >>> with strategy.scope():
+            ...     layers = [keras.Input((4,)), keras.layers.Dense(2, name="dense")]
+            ...     model = keras.Sequential(layers, name="net")
             >>> plan = strategy.reduction_plan(model)
-            >>> {row.path: row.reduction for row in plan}
+            variable          shape   dtype    reduction
+            ----------------  ------  -------  ---------
+            net/dense/kernel  (4, 2)  float32  adasum
+            net/dense/bias    (2,)    float32  mean
+            >>> plan[1].reduction
+            'mean'
         """
         models = models if isinstance(models, (list, tuple)) else [models]
         for model in models:

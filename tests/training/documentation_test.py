@@ -1,0 +1,23 @@
+"""The examples in the docstrings run as they are printed; a missing hook is named."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import keras
+import pytest
+
+from tf_adasum.hooks import require_hooks
+
+
+@pytest.mark.parametrize("name", ["optimizer", "policy", "strategy"])
+def test_examples(name):
+    results = doctest.testmod(importlib.import_module(f"tf_adasum.{name}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_missing_hook_is_named_with_the_versions():
+    with pytest.raises(ImportError, match=r"hook keras.*\.SGD\._no_such.*tested with.*Received"):
+        require_hooks(keras.optimizers.SGD, "_no_such")
