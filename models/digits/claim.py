@@ -2,9 +2,9 @@
 
     python -m models.digits.claim --folder=/tmp/claim
 
-One process; N workers are N leaves of the library's own reduction: in every step each gets the
-gradient of its own batch, `allreduce_replicas` combines them, and plain SGD takes the step. (For
-SGD without momentum this equals Adasum of the workers' weight changes.) Each run leaves a JSON in
+One process; N workers are N leaves of the library's own reduction. In every step each worker takes
+the gradient of its own batch, its own optimizer makes a step of it, `allreduce_replicas` combines
+the steps, and all move to the same weights (mode="delta" of `wrap`). Each run leaves a JSON in
 --folder, so that a second call only makes those that are missing. The target is 1.5 points less
 than the best test accuracy of one worker (the median over the seeds of each run's best epoch).
 """
@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import app, flags, logging
 from tqdm import tqdm
 
-from models.digits import claim_report, image_set, network, settings
+from models.digits import claim_report, image_set, network, optimizers, settings
 from models.digits.batches import ShiftedImages
 from models.digits.results import without_nan
 from tf_adasum.allreduce import allreduce_replicas
@@ -32,7 +32,8 @@ flags.DEFINE_string("claim_plot", None, "PNG to draw; default: claim.png in --fo
 flags.DEFINE_list("worker_counts", ["1", "8", "32"], "Numbers of workers.")
 flags.DEFINE_list("reductions", ["adasum", "mean", "sum"], "Reductions to compare.")
 flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
-flags.DEFINE_float("rate", settings.LEARNING_RATE, "Learning rate of plain SGD.", lower_bound=0)
+flags.DEFINE_enum("optimizer", settings.OPTIMIZER, optimizers.NAMES, "The workers' optimizer.")
+flags.DEFINE_float("rate", settings.LEARNING_RATE, "Learning rate of all runs.", lower_bound=0)
 flags.DEFINE_integer("max_epochs", 40, "Epochs of each run.", lower_bound=1)
 flags.DEFINE_integer("images", settings.BATCH_SIZE, "Images per worker and step.", lower_bound=1)
 
@@ -61,6 +62,10 @@ class Workers:
         self._number, self._reduction, self._examples = number, reduction, examples
         self._order = np.random.default_rng(1000 + seed)
         self._variables = [variable.value for variable in self.model.trainable_variables]
+        # Elementwise optimizers: one of them on weights stacked over the workers is N of them.
+        self._stacked = [tf.Variable(tf.stack([variable] * number)) for variable in self._variables]
+        self._optimizer = optimizers.make(FLAGS.optimizer, FLAGS.rate)
+        self._optimizer.build(self._stacked)
         self._steps = tf.function(self._take_steps)
 
     def train_epoch(self) -> float:
@@ -80,18 +85,22 @@ class Workers:
     def _take_steps(self, order: tf.Tensor) -> tf.Tensor:
         total = tf.constant(0.0)
         for drawn in order:
-            stacked, losses = tf.map_fn(
+            gradients, losses = tf.map_fn(
                 self._gradients,
                 drawn,
                 fn_output_signature=([tf.float32] * len(self._variables), tf.float32),
             )
-            parts = [tf.unstack(gradients, self._number) for gradients in stacked]
-            leaves = [list(leaf) for leaf in zip(*parts)]
-            combined = allreduce_replicas(leaves, self._reduction, name="claim")
-            for variable, gradient in zip(self._variables, combined):
-                variable.assign_sub(FLAGS.rate * gradient)
+            self._optimizer.apply(gradients, self._stacked)
+            self._combine()
             total += tf.reduce_mean(losses)
         return total / tf.cast(tf.shape(order)[0], tf.float32)
+
+    def _combine(self) -> None:
+        steps = [new - old for new, old in zip(self._stacked, self._variables)]
+        by_worker = zip(*(tf.unstack(step, self._number) for step in steps))
+        combined = allreduce_replicas(list(by_worker), self._reduction, name="claim")
+        for variable, stacked, step in zip(self._variables, self._stacked, combined):
+            stacked.assign(tf.broadcast_to(variable.assign_add(step), stacked.shape))
 
     def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         images, labels = self._examples.at(drawn)
@@ -141,6 +150,7 @@ def run(images: image_set.ImageSet, number: int, reduction: str, seed: int) -> d
         "workers": number,
         "reduction": reduction,
         "seed": seed,
+        "optimizer": FLAGS.optimizer,
         "learning_rate": FLAGS.rate,
         "batch_size": FLAGS.images,
         "epochs": FLAGS.max_epochs,

@@ -114,8 +114,8 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         axes.margins(x=0.01)
     panels[0].set_ylabel("test accuracy")
     panels[-1].legend(frameon=False, loc="best")
-    rate = runs[0]["learning_rate"]
-    figure.suptitle(f"Digits, learning rate {rate:g} for all", fontsize="medium")
+    optimizer, rate = runs[0]["optimizer"], runs[0]["learning_rate"]
+    figure.suptitle(f"Digits, {optimizer}, learning rate {rate:g} for all", fontsize="medium")
     figure.savefig(path, dpi=150)
 
 

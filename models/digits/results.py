@@ -102,7 +102,8 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         axes.margins(x=0.01)
     accuracy.legend(frameon=False, loc="best")
     figure.suptitle(
-        f"{workers} workers, learning rate {runs[0]['learning_rate']:g}", fontsize="medium"
+        f"{workers} workers, {runs[0]['optimizer']}, learning rate {runs[0]['learning_rate']:g}",
+        fontsize="medium",
     )
     figure.savefig(path, dpi=150)
 

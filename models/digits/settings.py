@@ -1,5 +1,7 @@
 """The settings that the demo, the training script and the measured claim share."""
 
+# One of models.digits.optimizers.
+OPTIMIZER = "sgd"
 # The best for one worker, found by trying; more workers keep it.
 LEARNING_RATE = 0.05
 # Images a worker sees in one step.

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import tf_adasum
-from models.digits import image_set, network, results, settings
+from models.digits import image_set, network, optimizers, results, settings
 from models.digits.batches import ShiftedImages
 from models.digits.orthogonality import Curve
 
@@ -27,7 +27,8 @@ flags.DEFINE_string("dataset", "digits", "digits, or an image set of tensorflow_
 flags.DEFINE_string("data_dir", image_set.DEFAULT_FOLDER, "Folder of prepared data sets.")
 flags.DEFINE_list("reduction", ["adasum"], "How replicas are combined: adasum, mean, sum.")
 flags.DEFINE_enum("mode", "delta", ["delta", "gradient"], "What is combined: see tf_adasum.wrap.")
-flags.DEFINE_float("learning_rate", settings.LEARNING_RATE, "Of plain SGD.", lower_bound=0)
+flags.DEFINE_enum("optimizer", settings.OPTIMIZER, optimizers.NAMES, "The workers' optimizer.")
+flags.DEFINE_float("learning_rate", settings.LEARNING_RATE, "Of the optimizer.", lower_bound=0)
 flags.DEFINE_integer("batch_size", settings.BATCH_SIZE, "Images per worker.", lower_bound=1)
 flags.DEFINE_integer("epochs", settings.EPOCHS, "Passes over the training images.", lower_bound=1)
 flags.DEFINE_integer("shift", settings.SHIFT, "Augmentation: largest shift, pixels.", lower_bound=0)
@@ -83,8 +84,9 @@ def train(images: image_set.ImageSet, reduction: str, devices: list[str] | None)
     strategy = tf_adasum.AdasumStrategy(devices, reductions=[(".*", reduction)])
     with strategy.scope():
         model = network.build(images.image_shape, images.num_classes)
+        optimizer = optimizers.make(FLAGS.optimizer, FLAGS.learning_rate)
         model.compile(
-            optimizer=tf_adasum.wrap(keras.optimizers.SGD(FLAGS.learning_rate), mode=FLAGS.mode),
+            optimizer=tf_adasum.wrap(optimizer, mode=FLAGS.mode),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
@@ -97,8 +99,9 @@ def train(images: image_set.ImageSet, reduction: str, devices: list[str] | None)
     speaks = int(tf_adasum.rank() == 0)
     if speaks:
         print(
-            f"{reduction}: {workers} workers x {FLAGS.batch_size} images, learning rate "
-            f"{FLAGS.learning_rate:g}, {len(examples)} training and {len(test)} test images"
+            f"{reduction}: {workers} workers x {FLAGS.batch_size} images, "
+            f"{FLAGS.optimizer} {FLAGS.learning_rate:g}, {len(examples)} training and "
+            f"{len(test)} test images"
         )
     start = time.monotonic()
     model.fit(
@@ -115,6 +118,7 @@ def train(images: image_set.ImageSet, reduction: str, devices: list[str] | None)
     return {
         "reduction": reduction,
         "workers": workers,
+        "optimizer": FLAGS.optimizer,
         "learning_rate": FLAGS.learning_rate,
         "epochs": FLAGS.epochs,
         "seed": FLAGS.seed,

@@ -15,6 +15,7 @@ def trained(reduction, accuracy, loss=0.5):
     return {
         "reduction": reduction,
         "workers": 4,
+        "optimizer": "sgd",
         "learning_rate": 0.1,
         "accuracy": accuracy,
         "loss": loss,
@@ -24,8 +25,8 @@ def trained(reduction, accuracy, loss=0.5):
 
 
 def measured(workers, reduction, accuracies):
-    names = ("workers", "reduction", "learning_rate", "accuracies")
-    return dict(zip(names, (workers, reduction, 0.1, accuracies)))
+    names = ("workers", "reduction", "optimizer", "learning_rate", "accuracies")
+    return dict(zip(names, (workers, reduction, "sgd", 0.1, accuracies)))
 
 
 CLAIM = [
