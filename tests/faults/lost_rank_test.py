@@ -1,0 +1,114 @@
+"""A rank that dies in the middle ends the others, and adasumrun says so by its exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIMIT_SECONDS = 100
+# Longer than the test may take: the ranks must end because one is lost, not because time is up.
+SILENCE_SECONDS = 600
+
+PROGRAM = """
+import os, signal, sys
+import tensorflow as tf
+import tf_adasum as adasum
+
+folder, ending = sys.argv[1:]
+world = adasum.world()
+for step in range(50):
+    if step == 5 and world.rank == world.size - 1:
+        {endings}[ending]()
+    adasum.allreduce(tf.ones([1000]), name="step")
+open(os.path.join(folder, f"finished{{world.rank}}"), "w").close()
+"""
+ENDINGS = """{
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "raise": lambda: {}["the missing key"],
+    "exit": lambda: sys.exit(3),
+}"""
+
+
+def _launch(folder, ranks, program, *arguments, silence_seconds=SILENCE_SECONDS):
+    path = folder / "program.py"
+    path.write_text(program)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TF_ADASUM_TIMEOUT_SECONDS": str(silence_seconds),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    launcher = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(ranks), "--timeout", "90"]
+    return subprocess.run(
+        [*launcher, sys.executable, str(path), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+def _end_one(folder, ranks, ending, silence_seconds=SILENCE_SECONDS):
+    """Runs 50 steps, in the midst of which the last rank ends."""
+    program = PROGRAM.format(endings=ENDINGS)
+    return _launch(folder, ranks, program, str(folder), ending, silence_seconds=silence_seconds)
+
+
+def _finished(folder: Path):
+    return sorted(path.name for path in folder.glob("finished*"))
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_killed_rank_ends_the_others(tmp_path, ranks):
+    done = _end_one(tmp_path, ranks, "kill")
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
+    assert _finished(tmp_path) == []
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
+    done = _end_one(tmp_path, ranks, "raise")
+    assert done.returncode not in (0, 124), done.stderr
+    assert "KeyError: 'the missing key'" in done.stdout + done.stderr
+    assert _finished(tmp_path) == []
+
+
+def test_rank_that_leaves_early_is_given_up(tmp_path):
+    # Not an error for MPI, which waits for the others to leave as well: the limit ends them.
+    done = _end_one(tmp_path, 2, "exit", silence_seconds=10)
+    assert done.returncode not in (0, 124), done.stderr
+    assert "which said nothing" in done.stdout + done.stderr
+    assert _finished(tmp_path) == []
+
+
+SILENT = """
+import sys
+import tensorflow as tf
+from mpi4py import MPI
+import tf_adasum as adasum
+
+adasum.world()
+if adasum.rank() == 0:
+    try:
+        adasum.allreduce(tf.ones([3]), name="lonely")
+    except tf.errors.DeadlineExceededError as error:
+        print("DEADLINE", error.message.splitlines()[0])
+    try:
+        adasum.allreduce(tf.ones([3]), name="next")
+    except tf.errors.UnavailableError as error:
+        print("UNAVAILABLE", error.message.splitlines()[0])
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_silent_rank_is_given_up(tmp_path):
+    done = _launch(tmp_path, 2, SILENT, silence_seconds=2)
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line[:1].isupper())
+    assert "for rank 1, which said nothing" in said["DEADLINE"]
+    assert "TF_ADASUM_TIMEOUT_SECONDS" in said["DEADLINE"]
+    assert "can't be used any more" in said["UNAVAILABLE"]
