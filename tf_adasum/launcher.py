@@ -19,7 +19,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from tf_adasum import placement, process_tree
+from tf_adasum import placement, process_tree, timeline
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -49,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         if _build_info().MPI_LIBRARY:
             # Also for programs that import mpi4py before tf_adasum.
             environment.setdefault("MPI4PY_LIBMPI", _build_info().MPI_LIBRARY)
+        if options.timeline:
+            environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
         command = mpirun_command(mpirun, options, environment)
     except LaunchError as error:
         print(f"adasumrun: {error}", file=sys.stderr)
@@ -56,7 +58,19 @@ def main(argv: list[str] | None = None) -> int:
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
     quiet = environment["TF_CPP_MIN_LOG_LEVEL"] != "0"
-    return process_tree.run(command, environment, options.timeout, filter_noise=quiet)
+    code = process_tree.run(command, environment, options.timeout, filter_noise=quiet)
+    if options.timeline:
+        _join_timelines(options.timeline)
+    return code
+
+
+def _join_timelines(path: str) -> None:
+    """Joins what the ranks of this host left; those of other hosts keep their files there."""
+    count = timeline.merge(os.path.abspath(path))
+    if count:
+        print(f"adasumrun: timeline {path} (open it at https://ui.perfetto.dev)", file=sys.stderr)
+    else:
+        print(f"adasumrun: no rank left a timeline at {path}", file=sys.stderr)
 
 
 def find_mpirun() -> str:
@@ -149,6 +163,9 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         help="number of ranks (default: mpirun's, one a core)",
     )
     parser.add_argument("-H", "--hosts", metavar="HOST[:RANKS],...", help="hosts to run on")
+    parser.add_argument(
+        "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
+    )
     parser.add_argument(
         "--timeout", type=_positive, metavar="SECONDS", help="end all ranks then, exit code 124"
     )

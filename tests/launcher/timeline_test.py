@@ -1,0 +1,49 @@
+"""adasumrun --timeline: one Chrome trace of all ranks."""
+
+import json
+import os
+import subprocess
+import sys
+
+from tf_adasum import timeline
+
+ADASUMRUN = [sys.executable, "-m", "tf_adasum.launcher"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+RANKS = 3
+PROGRAM = """
+import tensorflow as tf, tf_adasum as adasum
+for _ in range(2):
+    adasum.allreduce([tf.ones([1000]), tf.ones([3, 5])], name="two tensors")
+"""
+
+
+def test_ranks_leave_one_trace(tmp_path):
+    trace = tmp_path / "trace.json"
+    command = [*ADASUMRUN, "-np", str(RANKS), f"--timeline={trace}", sys.executable, "-c", PROGRAM]
+    done = subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    for rank in range(RANKS):
+        spans = [e for e in events if e["pid"] == rank and e["ph"] == "X"]
+        assert sum(e["name"] == "two tensors" for e in spans) == 2
+        assert sum(e["name"] == "queue: two tensors" for e in spans) == 2
+        assert any(e["name"] == "exchange" and "peer" in e["args"] for e in spans)
+        assert all(e["dur"] >= 0 for e in spans)
+    # Rank 2 folds into rank 0, which combines twice an allreduce: the fold and one level.
+    combines = [e for e in events if e["name"] == "combine"]
+    assert [sum(e["pid"] == rank for e in combines) for rank in range(RANKS)] == [4, 2, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+def test_merge_keeps_the_parts_if_the_whole_cannot_be_written(tmp_path):
+    part = tmp_path / "trace.json.rank0.0"
+    part.write_text('{"traceEvents": []}')
+    (tmp_path / "trace.json").mkdir()
+    try:
+        timeline.merge(tmp_path / "trace.json")
+    except OSError:
+        assert part.exists()
+    else:
+        raise AssertionError("expected an OSError")
