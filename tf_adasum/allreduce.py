@@ -9,6 +9,9 @@ import tensorflow as tf
 from tf_adasum import native, reductions
 from tf_adasum.communicator import Communicator, world
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_OTHERS = ("int32", "int64", "bool")
+
 
 def allreduce(
     tensors: Any,
@@ -82,6 +85,7 @@ def allreduce_replicas(
     communicator = communicator or world()
     replicas = [[tf.convert_to_tensor(tensor) for tensor in leaf] for leaf in leaves]
     _check_replicas(replicas)
+    _check_dtypes(reduction, replicas[0])
     if communicator.size * len(replicas) == 1:
         return [tf.identity(tensor) for tensor in replicas[0]]
     results: list[Any] = [None] * len(replicas[0])
@@ -131,6 +135,10 @@ def broadcast(
         7
     """
     communicator = communicator or world()
+    if not 0 <= root < communicator.size:
+        raise tf.errors.InvalidArgumentError(
+            None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
+        )
     flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
@@ -155,6 +163,19 @@ def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
             raise ValueError(
                 f"Expected the tensors of every replica to have the dtypes {first}. Received: "
                 f"{dtypes} on replica {index}"
+            )
+
+
+def _check_dtypes(reduction: str, tensors: Sequence[tf.Tensor]) -> None:
+    """Before the op, so that one rank refuses what several would."""
+    allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
+    for tensor in tensors:
+        if tensor.dtype.name not in allowed:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
+                f"Received: {tensor.dtype.name}",
             )
 
 

@@ -126,8 +126,13 @@ def test_replicas_are_leaves(reduction, replicas):
         name = f"{reduction} {dtype} {replicas}"
         results = allreduce_replicas(leaves, reduction, name=name)
         _check(reduction, results, inputs)
-        compiled = tf.function(lambda: allreduce_replicas(leaves, reduction, name=name))  # noqa: B023
-        _check(reduction, compiled(), inputs)
+
+
+def test_replicas_in_a_function():
+    inputs = _inputs(adasum.size() * 2, "float32", seed=5)
+    leaves = [[tf.constant(a) for a in inputs[adasum.rank() * 2 + replica]] for replica in (0, 1)]
+    results = tf.function(lambda: allreduce_replicas(leaves, "adasum", name="replicas"))()
+    _check("adasum", results, inputs)
 
 
 def test_replicas_must_be_alike():
@@ -142,6 +147,14 @@ def test_replicas_must_be_alike():
 def test_unknown_reduction():
     with pytest.raises(ValueError, match="Received: 'median'"):
         adasum.allreduce(tf.zeros(2), "median")
+
+
+@pytest.mark.parametrize(
+    ("reduction", "dtype"), [("adasum", "int32"), ("adasum", "bool"), ("sum", "complex64")]
+)
+def test_dtypes_that_cannot_be_reduced(reduction, dtype):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{reduction}. Received: {dtype}"):
+        adasum.allreduce([tf.zeros(2), tf.zeros(2, dtype)], reduction)
 
 
 def test_shapes_are_known_in_graphs():
