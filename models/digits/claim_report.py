@@ -83,7 +83,7 @@ def _percent(accuracies: Sequence[float]) -> str:
 
 
 def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
-    """Draws accuracy over epochs: one panel for each number of workers beyond one.
+    """Draws test errors over epochs: one panel for each number of workers beyond one.
 
     Lines are medians over the seeds, the shades their ranges.
 
@@ -103,24 +103,31 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         for (workers, reduction), group in groups.items():
             if workers in (1, count):
                 _draw(axes, reduction, group)
-        axes.axhline(target(runs), color="0.4", linewidth=1, linestyle=":", label="target")
+        axes.axhline(1 - target(runs), color="0.4", linewidth=1, linestyle=":", label="target")
         axes.set_title(f"{count} workers", loc="left")
         axes.set_xlabel("epoch")
-        axes.set_ylim(0, 1.02)
+        # Logarithmic, because all that train well end within few points of each other.
+        axes.set_yscale("log")
+        axes.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1], minor=False)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.yaxis.set_minor_formatter("")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(color="0.92")
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0.01)
-    panels[0].set_ylabel("test accuracy")
-    panels[-1].legend(frameon=False, loc="best")
+    panels[0].set_ylabel("test error")
+    panels[0].legend(frameon=False, loc="best")
     optimizer, rate = runs[0]["optimizer"], runs[0]["learning_rate"]
     figure.suptitle(f"Digits, {optimizer}, learning rate {rate:g} for all", fontsize="medium")
     figure.savefig(path, dpi=150)
 
 
 def _draw(axes, reduction: str, group: Sequence[dict[str, Any]]) -> None:
-    by_epoch = list(zip(*(run["accuracies"] for run in group)))
+    by_epoch = [
+        [1 - accuracy for accuracy in accuracies]
+        for accuracies in zip(*(run["accuracies"] for run in group))
+    ]
     epochs = range(1, len(by_epoch) + 1)
     color = COLORS[reduction]
     axes.plot(epochs, [median(values) for values in by_epoch], color=color, label=label(reduction))
