@@ -89,13 +89,15 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
 
     Args:
         runs: what `models.digits.claim.run` returns, one worker's among them.
-        path: PNG file to write.
+        path: PNG file to write; none is written if there is one worker only.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     groups = _groups(runs)
     counts = sorted({workers for workers, _ in groups if workers > 1})
+    if not counts:
+        return
     figure = Figure(figsize=(5 * len(counts), 4), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]

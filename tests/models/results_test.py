@@ -84,3 +84,10 @@ def test_plots_are_png_files(tmp_path):
         draw(what, str(path))
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         path.unlink()
+
+
+def test_one_worker_alone_has_a_table_and_no_plot(tmp_path):
+    path = tmp_path / "plot.png"
+    claim_report.plot(CLAIM[:3], str(path))
+    assert not path.exists()
+    assert len(claim_report.table(CLAIM[:3]).splitlines()) == 3
