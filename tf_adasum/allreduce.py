@@ -29,8 +29,9 @@ def allreduce(
             float32 and float64; for "sum" and "mean" also int32, int64 and bool.
         reduction: "adasum", "sum" or "mean".
         communicator: whose ranks take part; all ranks if None.
-        name: equal on all ranks for what belongs together. If None it is made from the
-            reduction, dtypes and shapes.
+        name: equal on all ranks for what belongs together; inside a tf.function, ranks may issue
+            operations with different names in different orders. If None a name is made from the
+            reduction, dtypes and shapes, and all ranks must issue such operations in one order.
 
     Returns:
         The same structure; bitwise the same values on every rank.
@@ -49,7 +50,7 @@ def allreduce(
     Source: Maleki et al., MLSys 2021, section 3.
     """
     flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
-    reduced = allreduce_replicas([flat], reduction, communicator, name)
+    reduced = allreduce_replicas([flat], reduction, communicator, name, ordered=name is None)
     return tf.nest.pack_sequence_as(tensors, reduced)
 
 
@@ -58,6 +59,7 @@ def allreduce_replicas(
     reduction: str = "adasum",
     communicator: Communicator | None = None,
     name: str | None = None,
+    ordered: bool = True,
 ) -> list[tf.Tensor]:
     """Reduces over the replicas of this process and those of all other ranks at once.
 
@@ -67,6 +69,7 @@ def allreduce_replicas(
         reduction: "adasum", "sum" or "mean".
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
+        ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
 
     Returns:
         One list of tensors: the reduction over all leaves.
@@ -96,7 +99,7 @@ def allreduce_replicas(
         if len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
         reduced = native.ops.adasum_allreduce(
-            communicator.handle,
+            communicator.handle if ordered else communicator.new_handle(),
             [tensor for leaf in part for tensor in leaf],
             num_tensors=len(indices),
             reduction=reduction,

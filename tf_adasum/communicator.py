@@ -40,9 +40,9 @@ class Communicator:
 
     def __init__(self, lib_communicator):
         self._lib = lib_communicator
-        with tf.init_scope(), tf.device("CPU:0"):
+        with tf.init_scope():
             # Eager: one handle for all graphs. It orders the ops inside each of them.
-            self._handle = native.ops.adasum_communicator(id=self._lib.id)
+            self._handle = self.new_handle()
 
     @property
     def rank(self) -> int:
@@ -66,8 +66,16 @@ class Communicator:
 
     @property
     def handle(self) -> tf.Tensor:
-        """The resource that every op on this group takes as its first input."""
+        """The resource that ops on this group take as their first input.
+
+        TensorFlow keeps the order of a graph's ops that take one and the same handle.
+        """
         return self._handle
+
+    def new_handle(self) -> tf.Tensor:
+        """Another handle of this group, for an op that need not keep to the others' order."""
+        with tf.device("CPU:0"):
+            return native.ops.adasum_communicator(id=self._lib.id)
 
     def split(self, color: int | None, key: int = 0) -> "Communicator | None":
         """Makes one communicator for each color; collective, as MPI_Comm_split.

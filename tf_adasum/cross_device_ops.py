@@ -11,7 +11,7 @@ from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
-from tf_adasum.allreduce import allreduce, allreduce_replicas
+from tf_adasum.allreduce import allreduce_replicas
 from tf_adasum.buckets import make_buckets
 from tf_adasum.communicator import Communicator
 from tf_adasum.hooks import require_hooks
@@ -103,7 +103,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             [tf.zeros([first], tf.int32), tf.stack(own), tf.zeros([after], tf.int32)], axis=0
         )
         with tf.device("CPU:0"):
-            lengths = allreduce(lengths, "sum", self._communicator, name="gather lengths")
+            (lengths,) = allreduce_replicas(
+                [[lengths]], "sum", self._communicator, name="gather lengths"
+            )
         return lengths, first
 
     def _buckets(self, reduce_op, pairs) -> list[tuple[str, list[int], str | None]]:

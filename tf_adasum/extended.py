@@ -13,7 +13,7 @@ from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
-from tf_adasum.allreduce import allreduce, broadcast
+from tf_adasum.allreduce import allreduce_replicas, broadcast
 from tf_adasum.communicator import Communicator
 from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.hooks import require_hooks
@@ -211,7 +211,10 @@ class AdasumExtended(ShardedInputExtended):
             )
         with tf.device("CPU:0"):
             reduction = reduce_op.value.lower()
-            return allreduce(value, reduction, self.communicator, name="one per process")
+            (reduced,) = allreduce_replicas(
+                [[value]], reduction, self.communicator, name="one per process"
+            )
+            return reduced
 
     @contextlib.contextmanager
     def symbolic_build(self):

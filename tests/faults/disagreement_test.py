@@ -217,7 +217,6 @@ def test_other_order_from_functions_in_threads():
 
 def test_other_order_in_branches_of_a_function():
     """Two reductions without an order between them: each branch sleeps on other ranks."""
-    first, second = adasum.world().split(0), adasum.world().split(0)
 
     def nap(x, seconds):
         def sleep(value):
@@ -230,25 +229,33 @@ def test_other_order_in_branches_of_a_function():
 
     @tf.function
     def branches(x):
-        a = adasum.allreduce(nap(x, seconds[0]), "sum", communicator=first, name="a")
-        b = adasum.allreduce(nap(2 * x, seconds[1]), "sum", communicator=second, name="b")
+        a = adasum.allreduce(nap(x, seconds[0]), "sum", name="a")
+        b = adasum.allreduce(nap(2 * x, seconds[1]), "sum", name="b")
         return a, b
 
     for step in range(3):
         a, b = branches(tf.fill([4], float(step)))
         np.testing.assert_array_equal(a, np.full(4, step * adasum.size()))
         np.testing.assert_array_equal(b, np.full(4, 2 * step * adasum.size()))
-    first.close()
-    second.close()
 
 
 def test_other_order_in_one_function():
-    """A tf.function runs ops on one communicator in program order: unlike programs do not fit."""
+    """Names decide what belongs together, not the order in which a program has them."""
 
     @tf.function
     def program():
-        return [_numbered(number) for number in _order()]
+        return {number: _numbered(number) for number in _order()}
+
+    for _ in range(3):
+        _check_numbers(program())
+
+
+def test_other_order_without_names_fails_everywhere():
+    """Without names, a tf.function keeps the order of the program: unlike programs do not fit."""
+
+    @tf.function
+    def program():
+        return [adasum.allreduce(tf.zeros([number + 1])) for number in _order()]
 
     message = _error_of(program)
-    assert "rank 0 passed 'number 0'" in message or "ranks 0, 2 passed 'number 0'" in message
-    assert "rank 1 passed 'number 7'" in message
+    assert "[1]" in message and "[8]" in message
