@@ -35,7 +35,7 @@ def call(command):
 def trained(tmp_path_factory):
     """Results and output of two workers: as two ranks, and as two devices of one process."""
     folder = tmp_path_factory.mktemp("train")
-    flags = [f"--data_dir={folder}", "--learning_rate=0.1", "--reduction=adasum"]
+    flags = [f"--data_dir={folder}", "--optimizer=sgd", "--learning_rate=0.1", "--reduction=adasum"]
     made = {}
     commands = {"ranks": ON_2_RANKS + TRAIN + flags, "one": [*TRAIN, *flags, "--workers=2"]}
     for name, command in commands.items():
