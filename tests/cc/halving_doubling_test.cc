@@ -10,6 +10,7 @@
 #include "cc/core/error.h"
 #include "cc/core/schedule.h"
 #include "tests/cc/check.h"
+#include "tests/cc/counting_transport.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/tree.h"
 #include "tests/cc/worlds.h"
@@ -17,6 +18,7 @@
 namespace adasum {
 namespace {
 
+using test::CountingTransport;
 using test::Elements;
 using test::ForEachRank;
 using test::kDTypes;
@@ -35,29 +37,6 @@ std::vector<int> SizesOf(Wire wire) {
 
 constexpr int64_t kCounts[] = {0, 1, 2, 63, 64, 65, 1000};
 const char* const kReductions[] = {"adasum", "sum", "mean"};
-
-// Counts what a leaf sends, and passes everything on.
-class CountingTransport : public Transport {
- public:
-  explicit CountingTransport(Transport* inner) : inner_(*inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  void SendRecv(const Send& send, const Recv& recv) override {
-    num_bytes += send.num_bytes;
-    inner_.SendRecv(send, recv);
-  }
-  const void* Exchange(const Send& send, const Recv& recv) override {
-    num_bytes += send.num_bytes;
-    return inner_.Exchange(send, recv);
-  }
-  bool needs_workspace() const override { return inner_.needs_workspace(); }
-  void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
-
-  int64_t num_bytes = 0;
-
- private:
-  Transport& inner_;
-};
 
 // tensors[leaf][variable]
 using Leaves = std::vector<std::vector<Elements>>;

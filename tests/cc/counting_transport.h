@@ -1,0 +1,36 @@
+// A wire that counts.
+#ifndef ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
+#define ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
+
+#include "cc/core/transport.h"
+
+namespace adasum {
+namespace test {
+
+// Counts what a leaf sends, and passes everything on.
+class CountingTransport : public Transport {
+ public:
+  explicit CountingTransport(Transport* inner) : inner_(*inner) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void SendRecv(const Send& send, const Recv& recv) override {
+    num_bytes += send.num_bytes;
+    inner_.SendRecv(send, recv);
+  }
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    num_bytes += send.num_bytes;
+    return inner_.Exchange(send, recv);
+  }
+  bool needs_workspace() const override { return inner_.needs_workspace(); }
+  void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
+
+  int64_t num_bytes = 0;
+
+ private:
+  Transport& inner_;
+};
+
+}  // namespace test
+}  // namespace adasum
+
+#endif  // ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
