@@ -9,6 +9,8 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 CONFIGURE ?=
 # Arguments of the demo, e.g. make demo DEMO="--epochs=4"
 DEMO ?=
+# Arguments of the benchmark, e.g. make bench BENCH="--max_exponent=20"
+BENCH ?=
 # Further flags of bazel test.
 TEST_FLAGS ?=
 BAZEL ?= bazel
@@ -16,7 +18,7 @@ BAZEL ?= bazel
 VENV := .venv
 STAMPS := $(VENV)/stamps
 
-.PHONY: help setup build test demo wheel lint format clean
+.PHONY: help setup build test demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +26,7 @@ help:
 	@echo "make test    set up, build and run all tests"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
+	@echo "make bench   setup, build and time allreduces against MPI's own, on 2 and 4 ranks"
 	@echo "make wheel   setup and a wheel in dist/"
 	@echo "make lint    ruff and clang-format; make format repairs what they can"
 	@echo "make clean   remove what was built, keep .venv"
@@ -55,6 +58,11 @@ test: build
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)
+
+# Both numbers of ranks one after the other: timings don't share a machine.
+bench: build
+	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.allreduce --json=bench2.json --plot=bench2.png $(BENCH)
+	$(VENV)/bin/adasumrun -np 4 $(VENV)/bin/python -m benchmarks.allreduce --json=bench4.json --plot=bench4.png $(BENCH)
 
 wheel: setup
 	$(BAZEL) build //:wheel

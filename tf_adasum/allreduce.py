@@ -91,6 +91,8 @@ def allreduce_replicas(
     _check_dtypes(reduction, replicas[0])
     if communicator.size * len(replicas) == 1:
         return [tf.identity(tensor) for tensor in replicas[0]]
+    keeps_order = ordered or tf.executing_eagerly()  # calls are in order by themselves
+    handle = communicator.handle if keeps_order else communicator.new_handle()
     results: list[Any] = [None] * len(replicas[0])
     by_dtype = _indices_by_dtype(replicas[0])
     for dtype, indices in by_dtype.items():
@@ -99,7 +101,7 @@ def allreduce_replicas(
         if len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
         reduced = native.ops.adasum_allreduce(
-            communicator.handle if ordered else communicator.new_handle(),
+            handle,
             [tensor for leaf in part for tensor in leaf],
             num_tensors=len(indices),
             reduction=reduction,
