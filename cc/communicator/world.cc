@@ -219,8 +219,11 @@ std::shared_ptr<Group> FindGroup(int64_t id) {
   std::lock_guard<std::mutex> lock(registry.mutex);
   auto found = registry.groups.find(id);
   if (found != registry.groups.end()) return found->second;
-  bool was_given_out = id >= 0 && id < registry.next_id;
-  throw Error(was_given_out ? ErrorCode::kUnavailable : ErrorCode::kInvalidArgument,
+  if (id >= 0 && id < registry.next_id) {
+    throw Error(ErrorCode::kUnavailable,
+                "Communicator " + std::to_string(id) + " was closed; use one that is open.");
+  }
+  throw Error(ErrorCode::kInvalidArgument,
               "Expected the id of an open communicator. Received: " + std::to_string(id));
 }
 
