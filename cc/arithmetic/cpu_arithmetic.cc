@@ -1,5 +1,6 @@
 #include "cc/arithmetic/cpu_arithmetic.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -8,6 +9,9 @@
 
 namespace adasum {
 namespace {
+
+const void* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
+void* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
 
 const CpuKernels* WidestSupported(const std::string& at_most) {
 #if defined(__x86_64__)
@@ -56,37 +60,76 @@ void CpuArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Mo
   }
 }
 
+template <typename Write>
+void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces,
+                                Write write) {
+  // A result that goes to two places is written to the second while the first cache holds it.
+  constexpr int64_t kTileBytes = 8192;
+  const int64_t tile = kTileBytes / element_bytes;
+  for (const Piece& piece : pieces) {
+    if (piece.copy == nullptr) {
+      write(piece, 0, piece.num_elements);
+      continue;
+    }
+    for (int64_t begin = 0; begin < piece.num_elements; begin += tile) {
+      int64_t n = std::min(tile, piece.num_elements - begin);
+      write(piece, begin, n);
+      Deliver(At(piece.copy, begin * element_bytes), At(piece.out, begin * element_bytes),
+              n * element_bytes);
+    }
+  }
+}
+
 void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                             const Coefficients* coefficients) {
   CombineLoop loop = Require(kernels_.combine, dtype, "a weighted sum");
-  for (const Piece& piece : pieces) {
+  const int64_t bytes = ElementBytes(dtype);
+  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
     const Coefficients& c = coefficients[piece.segment];
-    loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);
-  }
+    loop(At(piece.left, begin * bytes), At(piece.right, begin * bytes), c.left, c.right, n,
+         At(piece.out, begin * bytes));
+  });
 }
 
 void CpuArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
   BinaryLoop loop = Require(kernels_.add, dtype, "a sum");
-  for (const Piece& piece : pieces) {
-    loop(piece.left, piece.right, piece.num_elements, piece.out);
-  }
+  const int64_t bytes = ElementBytes(dtype);
+  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
+    loop(At(piece.left, begin * bytes), At(piece.right, begin * bytes), n,
+         At(piece.out, begin * bytes));
+  });
 }
 
 void CpuArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces) {
-    const uint8_t* left = static_cast<const uint8_t*>(piece.left);
-    const uint8_t* right = static_cast<const uint8_t*>(piece.right);
-    uint8_t* out = static_cast<uint8_t*>(piece.out);
-    for (int64_t i = 0; i < piece.num_elements; ++i) out[i] = left[i] & right[i];
-  }
+  ForEachTile(1, pieces, [](const Piece& piece, int64_t begin, int64_t n) {
+    const uint8_t* left = static_cast<const uint8_t*>(piece.left) + begin;
+    const uint8_t* right = static_cast<const uint8_t*>(piece.right) + begin;
+    uint8_t* out = static_cast<uint8_t*>(piece.out) + begin;
+    for (int64_t i = 0; i < n; ++i) out[i] = left[i] & right[i];
+  });
 }
 
-void CpuArithmetic::Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) {
-  Require(kernels_.divide, dtype, "a quotient")(values, num_elements, divisor);
+void CpuArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
+  DivideLoop loop = Require(kernels_.divide, dtype, "a quotient");
+  const int64_t bytes = ElementBytes(dtype);
+  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
+    loop(At(piece.out, begin * bytes), n, divisor);
+  });
 }
 
 void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
   if (num_bytes > 0) std::memcpy(to, from, num_bytes);
+}
+
+void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
+  if (delivers_past_caches_) return kernels_.stream(to, from, num_bytes);
+  Copy(to, from, num_bytes);
+}
+
+void CpuArithmetic::Finish() {
+#if defined(__x86_64__)
+  if (delivers_past_caches_) __builtin_ia32_sfence();
+#endif
 }
 
 }  // namespace adasum

@@ -11,21 +11,32 @@ namespace adasum {
 // the choice, for tests and for ranks of unlike CPUs that should round alike.
 const CpuKernels& ChooseCpuKernels();
 
-// Stateless but for the choice of kernels: any number of threads may share one.
+// Stateless but for what it was made with: any number of threads may share one, and each calls
+// Finish for itself.
 class CpuArithmetic : public Arithmetic {
  public:
-  explicit CpuArithmetic(const CpuKernels& kernels = ChooseCpuKernels()) : kernels_(kernels) {}
+  // What is delivered goes past the caches if it is too much to be found there later.
+  explicit CpuArithmetic(const CpuKernels& kernels = ChooseCpuKernels(),
+                         bool delivers_past_caches = false)
+      : kernels_(kernels), delivers_past_caches_(delivers_past_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void Combine(DType dtype, const std::vector<Piece>& pieces,
                const Coefficients* coefficients) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
   void LogicalAnd(const std::vector<Piece>& pieces) override;
-  void Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) override;
+  void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;
+  void Deliver(void* to, const void* from, int64_t num_bytes) override;
+  void Finish() override;
 
  private:
+  // Calls write(piece, begin, n) for all elements of all pieces, and fills their copies.
+  template <typename Write>
+  void ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces, Write write);
+
   const CpuKernels& kernels_;
+  const bool delivers_past_caches_;
 };
 
 }  // namespace adasum

@@ -10,6 +10,7 @@ using MomentsLoop = void (*)(const void* left, const void* right, int64_t n, dou
 using CombineLoop = void (*)(const void* left, const void* right, double left_coefficient,
                              double right_coefficient, int64_t n, void* out);
 using BinaryLoop = void (*)(const void* left, const void* right, int64_t n, void* out);
+using CopyLoop = void (*)(void* to, const void* from, int64_t num_bytes);
 using DivideLoop = void (*)(void* values, int64_t n, int64_t divisor);
 
 // Indexed by DType; null where the operation does not exist for the type.
@@ -19,6 +20,9 @@ struct CpuKernels {
   CombineLoop combine[7];
   BinaryLoop add[7];
   DivideLoop divide[7];
+  // Writes past the caches: no line is read only to be overwritten, and nothing else is displaced.
+  // Other threads see it after a store fence.
+  CopyLoop stream;
 };
 
 // Each lives in a translation unit of its own, compiled for that instruction set.

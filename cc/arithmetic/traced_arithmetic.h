@@ -29,14 +29,19 @@ class TracedArithmetic : public Arithmetic {
     TimelineSpan span(timeline_, "and", -1, Bytes(DType::kBool, pieces));
     inner_->LogicalAnd(pieces);
   }
-  void Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) override {
-    TimelineSpan span(timeline_, "divide", -1, num_elements * ElementBytes(dtype));
-    inner_->Divide(dtype, values, num_elements, divisor);
+  void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override {
+    TimelineSpan span(timeline_, "divide", -1, Bytes(dtype, pieces));
+    inner_->Divide(dtype, pieces, divisor);
   }
   void Copy(void* to, const void* from, int64_t num_bytes) override {
     TimelineSpan span(timeline_, "copy", -1, num_bytes);
     inner_->Copy(to, from, num_bytes);
   }
+  void Deliver(void* to, const void* from, int64_t num_bytes) override {
+    TimelineSpan span(timeline_, "deliver", -1, num_bytes);
+    inner_->Deliver(to, from, num_bytes);
+  }
+  void Finish() override { inner_->Finish(); }
 
  private:
   static int64_t Bytes(DType dtype, const std::vector<Piece>& pieces) {

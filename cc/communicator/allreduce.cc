@@ -47,6 +47,8 @@ const Reduction& CheckedReduction(const std::string& name, DType dtype) {
 // message is worth more than a warm cache.
 constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
 constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
+// From here on, a result would be out of the cache again before its user comes to it.
+constexpr int64_t kMoreThanCached = int64_t{4} << 20;
 
 // The leaf's tensors, cut into blocks of whole tensors of about `block_bytes`; all leaves cut
 // alike, since their shapes were found equal.
@@ -83,7 +85,8 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
   if (static_cast<int>(workplace.scratch.size()) < num_replicas) {
     workplace.scratch.resize(num_replicas);
   }
-  CpuArithmetic cpu;
+  CpuArithmetic cpu(ChooseCpuKernels(),
+                    segments.num_elements() * ElementBytes(tensors.dtype) >= kMoreThanCached);
   TracedArithmetic traced(&cpu, workplace.timeline);
   Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : cpu;
   const std::vector<void*> no_outputs;
@@ -93,6 +96,7 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
                      replica == 0 ? tensors.outputs : no_outputs};
     int64_t block_bytes = transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
     ReduceInBlocks(reduction, leaf, block_bytes, transport, arithmetic, workplace.scratch[replica]);
+    arithmetic.Finish();
   };
   if (num_replicas == 1) return reduce(0, workplace.transport);
   ThreadHub hub(num_replicas, workplace.limits);

@@ -11,12 +11,14 @@
 
 namespace adasum {
 
-// Part of one segment. `out` may be the same address as either operand, not overlap otherwise.
+// Part of one segment. `out` may be the same address as either operand, not overlap otherwise; so
+// may `copy`, a second place for the result, null where none is wanted.
 struct Piece {
   int64_t segment;
   const void* left;
   const void* right;
   void* out;
+  void* copy;
   int64_t num_elements;
 };
 
@@ -49,10 +51,17 @@ class Arithmetic {
   // out = left and right, for bool.
   virtual void LogicalAnd(const std::vector<Piece>& pieces) = 0;
 
-  // values[i] = values[i] / divisor; integers truncate toward zero. Not for bool.
-  virtual void Divide(DType dtype, void* values, int64_t num_elements, int64_t divisor) = 0;
+  // out = out / divisor; integers truncate toward zero. Not for bool. Operands are not looked at.
+  virtual void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) = 0;
 
+  // Copies what will be read again soon, by this rank or a peer.
   virtual void Copy(void* to, const void* from, int64_t num_bytes) = 0;
+
+  // Copies a result to where its user will find it once the whole collective has ended.
+  virtual void Deliver(void* to, const void* from, int64_t num_bytes) = 0;
+
+  // Returns when everything written is there for other threads to see.
+  virtual void Finish() {}
 };
 
 }  // namespace adasum

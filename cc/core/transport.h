@@ -22,6 +22,12 @@ struct Recv {
   int lane = 0;
 };
 
+// The longest message worth sending over a network.
+constexpr int64_t kMessageBytes = int64_t{64} << 20;
+// What a core's cache holds of each of the things that are read and written in one step, where
+// ranks read each other's memory.
+constexpr int64_t kCachedBytes = int64_t{256} << 10;
+
 // One rank's end of the wire. Used by one thread at a time. Every call returns or throws within
 // the WaitLimits of the transport.
 class Transport {
@@ -43,6 +49,10 @@ class Transport {
     SendRecv(send, recv);
     return recv.bytes;
   }
+
+  // How many bytes at a time are best exchanged with a peer; both sides are told the same. A long
+  // message is best for a network.
+  virtual int64_t StepBytes(int /*peer*/) const { return kMessageBytes; }
 
   // Whether bytes handed to Exchange have to lie in Workspace memory.
   virtual bool needs_workspace() const { return false; }

@@ -23,14 +23,14 @@ class Adasum : public Reduction {
   const char* name() const override { return "adasum"; }
   bool Supports(DType dtype) const override { return IsFloating(dtype); }
 
+  bool NeedsMoments() const override { return true; }
+
   void Combine(const Meeting& meeting) const override {
-    std::vector<Moments> moments(meeting.num_segments);
-    meeting.arithmetic.AddMoments(meeting.dtype, meeting.pieces, moments.data());
-    meeting.group_sum(&moments);
-    std::vector<Coefficients> coefficients;
-    coefficients.reserve(moments.size());
-    for (const Moments& m : moments) {
-      coefficients.push_back({Coefficient(m.dot, m.left_norm2), Coefficient(m.dot, m.right_norm2)});
+    std::vector<Coefficients> coefficients(meeting.moments.size());
+    for (const Piece& piece : meeting.pieces) {
+      const Moments& m = meeting.moments[piece.segment];
+      coefficients[piece.segment] = {Coefficient(m.dot, m.left_norm2),
+                                     Coefficient(m.dot, m.right_norm2)};
     }
     meeting.arithmetic.Combine(meeting.dtype, meeting.pieces, coefficients.data());
   }

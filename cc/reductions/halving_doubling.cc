@@ -1,161 +1,150 @@
 #include "cc/reductions/halving_doubling.h"
 
-#include <cstdlib>
-#include <new>
+#include <algorithm>
 
 #include "cc/core/schedule.h"
 
 namespace adasum {
-
-void Scratch::Free::operator()(void* bytes) const { std::free(bytes); }
-
-void* Scratch::Get(int64_t num_bytes) {
-  if (num_bytes > capacity_) {
-    constexpr int64_t kPage = 4096;
-    int64_t rounded = (num_bytes + kPage - 1) / kPage * kPage;
-    bytes_.reset();  // before the new one: at no time do both exist
-    capacity_ = 0;
-    bytes_.reset(std::aligned_alloc(kPage, rounded));
-    if (bytes_ == nullptr) throw std::bad_alloc();
-    capacity_ = rounded;
-  }
-  return bytes_.get();
-}
-
 namespace {
 
-const char* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
-char* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
+// The exchange of two ranges in steps: as many on both sides, though one range may be an element
+// longer. A step is what a core still has in its cache when it comes to the next thing to do with
+// it, where ranks read each other's memory; over a network it is as long as a message may be.
+class Steps {
+ public:
+  Steps(Range keep, Range give, int64_t step) : keep_(keep), give_(give), step_(step) {}
 
-// One run of the traversal. Passes over memory for a vector of B bytes, two leaves: the half that
-// the peer wants is packed (B/2), the moments read own and peer's half (B), the combine reads
-// them again and writes (3B/2), the result is delivered (B). A transport that takes any memory
-// saves the packing when there is one tensor, since that is packed already.
+  int64_t size() const { return (std::max(keep_.size(), give_.size()) + step_ - 1) / step_; }
+  Range keep(int64_t i) const { return Part(keep_, i); }
+  Range give(int64_t i) const { return Part(give_, i); }
+
+ private:
+  Range Part(Range range, int64_t i) const {
+    return {std::min(range.begin + i * step_, range.end),
+            std::min(range.begin + (i + 1) * step_, range.end)};
+  }
+
+  Range keep_, give_;
+  int64_t step_;
+};
+
+// One run of the traversal. Passes over memory for a vector of B bytes, two leaves that read each
+// other's memory: the half that the peer wants is packed (reads B/2, writes B/2), the moments
+// read the own and the peer's half (B), the combination reads them again (B) and writes its half
+// for the peer, in two steps' worth of memory in turn, and for the caller (B/2), the peer's half is
+// delivered (reads B/2, writes B/2). Each step finds the peer's part of it in the cache.
 class Traversal {
  public:
   Traversal(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
             Arithmetic& arithmetic, LeafScratch& scratch)
       : reduction_(reduction),
-        tensors_(tensors),
         transport_(transport),
         arithmetic_(arithmetic),
         scratch_(scratch),
-        element_bytes_(ElementBytes(tensors.dtype)),
-        all_(tensors.segments.all()),
+        leaf_(tensors, transport, arithmetic, scratch),
+        all_(leaf_.all()),
         schedule_(MakeSchedule(transport.rank(), transport.size(), all_.size())) {}
 
   void Run() {
     if (all_.size() == 0) return;
-    if (transport_.size() == 1) return DeliverInputs();
-    work_ = WorkingBuffer();
+    if (transport_.size() == 1) return leaf_.DeliverInputs();
+    Open();
     if (schedule_.fold == Fold::kGives) return GiveAll();
     if (schedule_.fold == Fold::kTakes) TakeFold();
     for (const Level& level : schedule_.levels) CombineHalf(level);
-    FinishOwnPart();
-    for (auto level = schedule_.levels.rbegin(); level != schedule_.levels.rend(); ++level) {
-      GatherHalf(*level);
+    for (auto level = schedule_.levels.rbegin() + 1; level < schedule_.levels.rend(); ++level) {
+      Steps steps = StepsWith(level->peer, level->keep, level->give);
+      for (int64_t i = 0; i < steps.size(); ++i) {
+        Gather(*level, steps.keep(i), leaf_.Work(steps.keep(i)), steps.give(i));
+      }
     }
     if (schedule_.fold == Fold::kTakes) ReturnToFolded();
   }
 
  private:
-  // --- Where bytes lie ---------------------------------------------------------------------
-
-  // One tensor is its own packed buffer, unless peers must find it in the transport's memory.
-  bool IsPackedAlready() const {
-    return tensors_.segments.size() == 1 && !transport_.needs_workspace();
+  Steps StepsWith(int peer, Range keep, Range give) const {
+    return {keep, give, leaf_.Elements(transport_.StepBytes(peer))};
   }
 
-  void* WorkingBuffer() {
-    int64_t num_bytes = all_.size() * element_bytes_;
-    if (transport_.needs_workspace()) return transport_.Workspace(num_bytes);
-    // The result of a single tensor is combined where it will be read.
-    if (IsPackedAlready() && !tensors_.outputs.empty()) return tensors_.outputs[0];
-    scratch_.turn ^= 1;
-    return scratch_.work[scratch_.turn].Get(num_bytes);
+  void Open() {
+    // Of two leaves alone, each needs its result only until the peer has read it: when a step's
+    // exchange returns, the peer has read the step before, so that two places are enough.
+    uses_ring_ = transport_.needs_workspace() && transport_.size() == 2;
+    if (!uses_ring_) return leaf_.Open(all_, 0);
+    const Level& level = schedule_.levels[0];
+    int64_t step_bytes = std::min(transport_.StepBytes(level.peer), leaf_.Bytes(level.keep));
+    leaf_.Open(level.give, 2 * step_bytes);
   }
 
-  char* Work(Range range) const { return At(work_, range.begin * element_bytes_); }
-  int64_t Bytes(Range range) const { return range.size() * element_bytes_; }
-
-  // The address of element `position` of the packed vector, which lies in segment `segment`.
-  const void* Own(int64_t segment, int64_t position) const {
-    if (is_in_work_) return At(work_, position * element_bytes_);
-    int64_t inside = position - tensors_.segments.offset(segment);
-    return At(tensors_.inputs[segment], inside * element_bytes_);
+  // Where the own part of a level's step i is combined.
+  char* ResultPlace(Range keep, int64_t i) const {
+    if (!uses_ring_) return leaf_.Work(keep);
+    return leaf_.Extra() + (i % 2) * transport_.StepBytes(schedule_.levels[0].peer);
   }
-
-  // Own values of `range` as one run of bytes: in place if they are, else packed into work_.
-  const void* Packed(Range range) {
-    if (is_in_work_) return Work(range);
-    if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
-    tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-      arithmetic_.Copy(Work(part), Own(segment, part.begin), Bytes(part));
-    });
-    return Work(range);
-  }
-
-  // Copies results to the caller's tensors, where they aren't there already.
-  void Deliver(Range range, const void* results) {
-    if (tensors_.outputs.empty()) return;
-    tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-      const void* from = At(results, (part.begin - range.begin) * element_bytes_);
-      int64_t inside = part.begin - tensors_.segments.offset(segment);
-      void* to = At(tensors_.outputs[segment], inside * element_bytes_);
-      if (from != to) arithmetic_.Copy(to, from, Bytes(part));
-    });
-  }
-
-  void DeliverInputs() {
-    tensors_.segments.ForEach(
-        all_, [&](int64_t segment, Range part) { Deliver(part, Own(segment, part.begin)); });
-  }
-
-  // --- Steps -----------------------------------------------------------------------------------
 
   // A leaf beyond the power of two gives everything away and hears the result last.
   void GiveAll() {
     int peer = schedule_.fold_peer;
-    transport_.Exchange({peer, Packed(all_), Bytes(all_)}, {peer, nullptr, 0});
-    void* landing = IsPackedAlready() && !tensors_.outputs.empty()
-                        ? tensors_.outputs[0]
-                        : scratch_.landing.Get(Bytes(all_));
-    Deliver(all_, transport_.Exchange({peer, nullptr, 0}, {peer, landing, Bytes(all_)}));
+    Steps steps = StepsWith(peer, {}, all_);
+    for (int64_t i = 0; i < steps.size(); ++i) {
+      Range part = steps.give(i);
+      transport_.Exchange({peer, leaf_.Packed(part), leaf_.Bytes(part)}, {peer, nullptr, 0});
+    }
+    for (int64_t i = 0; i < steps.size(); ++i) {
+      Range part = steps.give(i);
+      void* landing = leaf_.WorksInOutput() ? leaf_.Work(part) : Landing(leaf_.Bytes(part));
+      leaf_.Deliver(part,
+                    transport_.Exchange({peer, nullptr, 0}, {peer, landing, leaf_.Bytes(part)}));
+    }
   }
 
   void TakeFold() {
-    int peer = schedule_.fold_peer;
-    void* landing = scratch_.landing.Get(Bytes(all_));
-    const void* theirs = transport_.Exchange({peer, nullptr, 0}, {peer, landing, Bytes(all_)});
-    // Both vectors are here whole: there is nobody to sum the moments with.
-    Combine(all_, theirs, true, {1, 1}, [](std::vector<Moments>*) {});
+    // Both vectors are here whole: there is nobody to sum the moments with, at distance 0.
+    Level fold{0, schedule_.fold_peer, all_, {}, true};
+    CombineHalf(fold);
   }
 
+  // The first half of a meeting: each side learns what it needs to know of the other's vector.
+  std::vector<const void*> ExchangeHalves(const Level& level, const Steps& steps,
+                                          std::vector<Moments>* moments) {
+    char* landing = static_cast<char*>(Landing(leaf_.Bytes(level.keep)));
+    std::vector<const void*> theirs;
+    for (int64_t i = 0; i < steps.size(); ++i) {
+      Range keep = steps.keep(i), give = steps.give(i);
+      theirs.push_back(transport_.Exchange(
+          {level.peer, leaf_.Packed(give), leaf_.Bytes(give)},
+          {level.peer, landing + leaf_.Bytes({level.keep.begin, keep.begin}), leaf_.Bytes(keep)}));
+      if (!reduction_.NeedsMoments()) continue;
+      arithmetic_.AddMoments(leaf_.dtype(),
+                             leaf_.Pieces(keep, theirs[i], level.is_left, nullptr, false),
+                             moments->data());
+    }
+    return theirs;
+  }
+
+  // The second half: combines what this leaf keeps. The last level's result is final and goes back
+  // to the peer at once.
   void CombineHalf(const Level& level) {
-    void* landing = scratch_.landing.Get(Bytes(level.keep));
-    const void* theirs = transport_.Exchange({level.peer, Packed(level.give), Bytes(level.give)},
-                                             {level.peer, landing, Bytes(level.keep)});
-    Combine(level.keep, theirs, level.is_left, CountLeaves(level),
-            [&](std::vector<Moments>* moments) { SumOverBlock(level.distance, moments); });
-  }
-
-  void Combine(Range range, const void* theirs, bool is_left, LeafCounts leaves,
-               const GroupSum& group_sum) {
-    std::vector<Piece> pieces;
-    tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-      const void* own = Own(segment, part.begin);
-      const void* other = At(theirs, (part.begin - range.begin) * element_bytes_);
-      pieces.push_back(
-          {segment, is_left ? own : other, is_left ? other : own, Work(part), part.size()});
-    });
-    reduction_.Combine(
-        {tensors_.dtype, pieces, tensors_.segments.size(), leaves, arithmetic_, group_sum});
-    is_in_work_ = true;
+    const bool is_last = level.distance == schedule_.levels.back().distance;
+    const Steps steps = StepsWith(level.peer, level.keep, level.give);
+    std::vector<Moments> moments(reduction_.NeedsMoments() ? leaf_.num_segments() : 0);
+    std::vector<const void*> theirs = ExchangeHalves(level, steps, &moments);
+    SumOverBlock(level.distance, &moments);
+    const LeafCounts leaves = CountLeaves(level);
+    for (int64_t i = 0; i < steps.size(); ++i) {
+      Range keep = steps.keep(i);
+      char* result = ResultPlace(keep, i);
+      std::vector<Piece> pieces = leaf_.Pieces(keep, theirs[i], level.is_left, result, is_last);
+      reduction_.Combine({leaf_.dtype(), pieces, leaves, is_last, moments, arithmetic_});
+      if (is_last) Gather(level, keep, result, steps.give(i));
+    }
+    leaf_.SetCombined();
   }
 
   // Leaves in the two subtrees that meet at this level: `distance` neighbours each, and those
   // that folded into them.
   LeafCounts CountLeaves(const Level& level) const {
+    if (level.distance == 0) return {1, 1};
     int power = 2 << (schedule_.levels.size() - 1);
     int num_folded = transport_.size() - power;
     int first = transport_.rank() & ~(2 * level.distance - 1);
@@ -169,6 +158,7 @@ class Traversal {
   // Recursive doubling over the aligned block of 2 * distance ranks that hold the two vectors.
   // Both sides of each exchange add the same two numbers, so all ranks end with the same bits.
   void SumOverBlock(int distance, std::vector<Moments>* moments) {
+    if (moments->empty()) return;
     std::vector<Moments> theirs(moments->size());
     int64_t num_bytes = static_cast<int64_t>(moments->size() * sizeof(Moments));
     for (int round = 1; round <= distance; round *= 2) {
@@ -182,43 +172,39 @@ class Traversal {
     }
   }
 
-  void FinishOwnPart() {
-    Range own = schedule_.levels.back().keep;
-    reduction_.Finish(arithmetic_, tensors_.dtype, Work(own), own.size(), transport_.size());
-  }
-
-  void GatherHalf(const Level& level) {
-    const void* theirs = transport_.Exchange({level.peer, Work(level.keep), Bytes(level.keep)},
-                                             {level.peer, Work(level.give), Bytes(level.give)});
-    // The last step delivers straight from where the bytes are, unless a folded leaf still waits
-    // for the whole vector.
-    bool is_last = level.distance == 1 && schedule_.fold != Fold::kTakes;
-    if (!is_last && theirs != Work(level.give)) {
-      arithmetic_.Copy(Work(level.give), theirs, Bytes(level.give));
-      theirs = Work(level.give);
+  // Sends the result of `keep`, receives that of `give` and delivers it.
+  void Gather(const Level& level, Range keep, const void* result, Range give) {
+    const void* theirs = transport_.Exchange({level.peer, result, leaf_.Bytes(keep)},
+                                             {level.peer, leaf_.Work(give), leaf_.Bytes(give)});
+    // Others want it from this leaf: those of the levels before, or a folded leaf.
+    bool is_passed_on = level.distance > 1 || schedule_.fold == Fold::kTakes;
+    if (is_passed_on && theirs != leaf_.Work(give)) {
+      arithmetic_.Copy(leaf_.Work(give), theirs, leaf_.Bytes(give));
+      theirs = leaf_.Work(give);
     }
-    if (level.distance == 1) {
-      Deliver(level.keep, Work(level.keep));
-      Deliver(level.give, theirs);
-    }
+    leaf_.Deliver(give, theirs);
   }
 
   void ReturnToFolded() {
     int peer = schedule_.fold_peer;
-    transport_.Exchange({peer, work_, Bytes(all_)}, {peer, nullptr, 0});
+    Steps steps = StepsWith(peer, all_, {});
+    for (int64_t i = 0; i < steps.size(); ++i) {
+      Range part = steps.keep(i);
+      transport_.Exchange({peer, leaf_.Work(part), leaf_.Bytes(part)}, {peer, nullptr, 0});
+    }
   }
 
+  // Where peers' bytes arrive that can't be read where they are.
+  void* Landing(int64_t num_bytes) { return scratch_.landing.Get(num_bytes); }
+
   const Reduction& reduction_;
-  const LeafTensors& tensors_;
   Transport& transport_;
   Arithmetic& arithmetic_;
   LeafScratch& scratch_;
-  const int64_t element_bytes_;
+  PackedLeaf leaf_;
   const Range all_;
   const Schedule schedule_;
-  void* work_ = nullptr;
-  // Whether this leaf's current values are in work_, or still in the caller's inputs.
-  bool is_in_work_ = false;
+  bool uses_ring_ = false;
 };
 
 }  // namespace

@@ -16,23 +16,28 @@ class Mean : public Reduction {
       meeting.arithmetic.LogicalAnd(meeting.pieces);
     } else if (meeting.dtype == DType::kFloat16) {
       CombineWeighted(meeting);
-    } else {
+    } else if (!meeting.is_final) {
       meeting.arithmetic.Add(meeting.dtype, meeting.pieces);
+    } else {
+      AddAndDivide(meeting);
     }
   }
 
-  void Finish(Arithmetic& arithmetic, DType dtype, void* values, int64_t num_elements,
-              int num_leaves) const override {
-    if (dtype == DType::kBool || dtype == DType::kFloat16) return;
-    arithmetic.Divide(dtype, values, num_elements, num_leaves);
+ private:
+  static void AddAndDivide(const Meeting& meeting) {
+    std::vector<Piece> sums = meeting.pieces;
+    for (Piece& piece : sums) piece.copy = nullptr;
+    meeting.arithmetic.Add(meeting.dtype, sums);
+    meeting.arithmetic.Divide(meeting.dtype, meeting.pieces,
+                              meeting.leaves.left + meeting.leaves.right);
   }
 
- private:
   // float16 ends at 65504 and scaled gradients come close to it: their sum would overflow where
   // their mean does not, so that every meeting takes the mean of the leaves so far.
   static void CombineWeighted(const Meeting& meeting) {
     double total = meeting.leaves.left + meeting.leaves.right;
-    std::vector<Coefficients> weights(meeting.num_segments,
+    int64_t num_segments = meeting.pieces.empty() ? 0 : meeting.pieces.back().segment + 1;
+    std::vector<Coefficients> weights(num_segments,
                                       {meeting.leaves.left / total, meeting.leaves.right / total});
     meeting.arithmetic.Combine(meeting.dtype, meeting.pieces, weights.data());
   }

@@ -3,7 +3,6 @@
 #ifndef ADASUM_REDUCTIONS_REDUCTION_H_
 #define ADASUM_REDUCTIONS_REDUCTION_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,23 +11,21 @@
 
 namespace adasum {
 
-// Adds moments over the ranks that together hold the two vectors; in place, all segments at once.
-using GroupSum = std::function<void(std::vector<Moments>*)>;
-
 // The number of leaves that each operand already contains.
 struct LeafCounts {
   int left;
   int right;
 };
 
-// One meeting of two vectors, as one rank sees it: the pieces it owns.
+// Part of one meeting of two vectors: the pieces that one rank combines in one step.
 struct Meeting {
   DType dtype;
-  const std::vector<Piece>& pieces;
-  int64_t num_segments;
+  const std::vector<Piece>& pieces;  // in the order of their segments
   LeafCounts leaves;
+  bool is_final;  // the result holds all leaves
+  // Of whole segments, over all ranks that hold them; empty unless the reduction needs them.
+  const std::vector<Moments>& moments;
   Arithmetic& arithmetic;
-  const GroupSum& group_sum;
 };
 
 class Reduction {
@@ -38,13 +35,11 @@ class Reduction {
   virtual const char* name() const = 0;
   virtual bool Supports(DType dtype) const = 0;
 
-  // Combines the pieces of a meeting into their `out`. Every rank that owns pieces of the same
-  // two vectors makes the call, so it may use meeting.group_sum, all or none.
-  virtual void Combine(const Meeting& meeting) const = 0;
+  // Whether Combine looks at meeting.moments.
+  virtual bool NeedsMoments() const { return false; }
 
-  // Called once on every owned part of the result, when all leaves are in it.
-  virtual void Finish(Arithmetic&, DType, void* /*values*/, int64_t /*num_elements*/,
-                      int /*num_leaves*/) const {}
+  // Combines the pieces of a meeting into their `out` and their `copy`.
+  virtual void Combine(const Meeting& meeting) const = 0;
 };
 
 // The registered reduction of that name; throws InvalidArgument, with the names there are.

@@ -35,6 +35,7 @@ class ShmTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override;
   // Sends an address only; `send.bytes` must lie in this rank's newest workspace.
   const void* Exchange(const Send& send, const Recv& recv) override;
+  int64_t StepBytes(int) const override { return kCachedBytes; }
   bool needs_workspace() const override { return true; }
   // Two calls in a row return memory that does not overlap, so that peers may go on reading one
   // workspace while the next is filled.

@@ -23,6 +23,7 @@ class TracedTransport : public Transport {
     TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
     return inner_->Exchange(send, recv);
   }
+  int64_t StepBytes(int peer) const override { return inner_->StepBytes(peer); }
   bool needs_workspace() const override { return inner_->needs_workspace(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
 

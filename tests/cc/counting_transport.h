@@ -21,6 +21,7 @@ class CountingTransport : public Transport {
     num_bytes += send.num_bytes;
     return inner_.Exchange(send, recv);
   }
+  int64_t StepBytes(int peer) const override { return inner_.StepBytes(peer); }
   bool needs_workspace() const override { return inner_.needs_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
 

@@ -83,7 +83,8 @@ Outcome Run(Wire wire, const char* reduction, Leaves& inputs, Outputs where = Ou
   std::vector<int64_t> counts;
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
   const Segments segments(counts);
-  CpuArithmetic arithmetic;
+  // Large results past the caches, as the communicator does.
+  CpuArithmetic arithmetic(ChooseCpuKernels(), segments.num_elements() > 100000);
   std::vector<LeafScratch> scratch(inputs.size());
   ForEachRank(world.size(), [&](int rank) {
     std::vector<const void*> in;
@@ -194,6 +195,24 @@ TEST(LargeVectorsInSeveralTensors) {
     for (int size : {2, 3, 5, 8}) {
       for (const char* reduction : kReductions) {
         CheckWorld(wire, size, reduction, DType::kFloat32, {100000, 7, 33333, 0, 70000});
+      }
+    }
+  }
+}
+
+// Halves of several steps, more than the places for results that two leaves have.
+TEST(VectorsOfManySteps) {
+  for (Wire wire : kWires) {
+    for (int size : {2, 3}) {
+      for (const std::vector<int64_t>& counts :
+           {std::vector<int64_t>{700001}, std::vector<int64_t>{300000, 5, 400000}}) {
+        CheckWorld(wire, size, "adasum", DType::kFloat32, counts);
+        CheckWorld(wire, size, "mean", DType::kFloat16, counts);
+        Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
+        const Leaves before(inputs);
+        Run(wire, "mean", inputs, Outputs::kInPlace);
+        CheckAgainstTree("mean", before, inputs);
+        CheckAlike(inputs);
       }
     }
   }

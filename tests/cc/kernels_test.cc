@@ -131,6 +131,15 @@ TEST(Combine) {
   });
 }
 
+TEST(Stream) {
+  ForEachPair(kDTypes, [](const CpuKernels& kernels, const Elements& from, const Elements& other) {
+    Elements to(other);
+    kernels.stream(to.bytes(), from.bytes(), from.num_bytes());
+    CHECK_EQ(std::memcmp(to.bytes(), from.bytes(), from.num_bytes()), 0);
+    CHECK_TRUE(to.SurroundingsAreIntact());
+  });
+}
+
 TEST(Add) {
   ForEachPair(kDTypes, [](const CpuKernels& kernels, const Elements& a, const Elements& b) {
     const DType dtype = a.dtype();

@@ -1,0 +1,105 @@
+#include "cc/reductions/packed_leaf.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace adasum {
+namespace {
+
+const char* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
+char* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
+
+}  // namespace
+
+void Scratch::Free::operator()(void* bytes) const { std::free(bytes); }
+
+void* Scratch::Get(int64_t num_bytes) {
+  if (num_bytes > capacity_) {
+    constexpr int64_t kPage = 4096;
+    int64_t rounded = (num_bytes + kPage - 1) / kPage * kPage;
+    bytes_.reset();  // before the new one: at no time do both exist
+    capacity_ = 0;
+    bytes_.reset(std::aligned_alloc(kPage, rounded));
+    if (bytes_ == nullptr) throw std::bad_alloc();
+    capacity_ = rounded;
+  }
+  return bytes_.get();
+}
+
+PackedLeaf::PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
+                       LeafScratch& scratch)
+    : tensors_(tensors),
+      transport_(transport),
+      arithmetic_(arithmetic),
+      scratch_(scratch),
+      element_bytes_(ElementBytes(tensors.dtype)) {}
+
+bool PackedLeaf::WorksInOutput() const { return IsPackedAlready() && !tensors_.outputs.empty(); }
+
+void PackedLeaf::Open(Range range, int64_t extra_bytes) {
+  int64_t num_bytes = Bytes(range) + extra_bytes;
+  range_ = range;
+  if (transport_.needs_workspace()) {
+    work_ = static_cast<char*>(transport_.Workspace(num_bytes));
+  } else if (WorksInOutput()) {
+    work_ = At(tensors_.outputs[0], range.begin * element_bytes_);
+  } else {
+    scratch_.turn ^= 1;
+    work_ = static_cast<char*>(scratch_.work[scratch_.turn].Get(num_bytes));
+  }
+}
+
+char* PackedLeaf::Work(Range range) const {
+  return work_ + (range.begin - range_.begin) * element_bytes_;
+}
+
+const void* PackedLeaf::Own(int64_t segment, int64_t position) const {
+  if (is_in_work_) return Work({position, position});
+  return At(tensors_.inputs[segment],
+            (position - tensors_.segments.offset(segment)) * element_bytes_);
+}
+
+void* PackedLeaf::Output(int64_t segment, int64_t position) const {
+  return At(tensors_.outputs[segment],
+            (position - tensors_.segments.offset(segment)) * element_bytes_);
+}
+
+const void* PackedLeaf::Packed(Range range) {
+  if (is_in_work_) return Work(range);
+  if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
+  tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
+    arithmetic_.Copy(Work(part), Own(segment, part.begin), Bytes(part));
+  });
+  return Work(range);
+}
+
+std::vector<Piece> PackedLeaf::Pieces(Range range, const void* theirs, bool is_left, void* out,
+                                      bool is_final) const {
+  std::vector<Piece> pieces;
+  tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
+    int64_t inside = (part.begin - range.begin) * element_bytes_;
+    const void* own = Own(segment, part.begin);
+    const void* other = At(theirs, inside);
+    void* result = At(out, inside);
+    void* copy = is_final && !tensors_.outputs.empty() ? Output(segment, part.begin) : nullptr;
+    pieces.push_back({segment, is_left ? own : other, is_left ? other : own, result,
+                      copy == result ? nullptr : copy, part.size()});
+  });
+  return pieces;
+}
+
+void PackedLeaf::Deliver(Range range, const void* results) {
+  if (tensors_.outputs.empty()) return;
+  tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
+    const void* from = At(results, (part.begin - range.begin) * element_bytes_);
+    void* to = Output(segment, part.begin);
+    if (from != to) arithmetic_.Deliver(to, from, Bytes(part));
+  });
+}
+
+void PackedLeaf::DeliverInputs() {
+  tensors_.segments.ForEach(
+      all(), [&](int64_t segment, Range part) { Deliver(part, Own(segment, part.begin)); });
+}
+
+}  // namespace adasum

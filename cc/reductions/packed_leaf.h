@@ -1,0 +1,107 @@
+// Where a leaf's bytes lie during an allreduce: as separate tensors with the caller, and packed end
+// to end in a working buffer that peers can be sent.
+#ifndef ADASUM_REDUCTIONS_PACKED_LEAF_H_
+#define ADASUM_REDUCTIONS_PACKED_LEAF_H_
+
+#include <memory>
+#include <vector>
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/segments.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+// Host memory that grows to the largest size asked for and is kept between calls, so that a
+// training step allocates nothing. One owner at a time.
+class Scratch {
+ public:
+  void* Get(int64_t num_bytes);
+
+ private:
+  struct Free {
+    void operator()(void* bytes) const;
+  };
+  std::unique_ptr<void, Free> bytes_;
+  int64_t capacity_ = 0;
+};
+
+// What one leaf keeps between collectives.
+struct LeafScratch {
+  // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
+  // memory may be at it still when the next collective begins. A result depends on every leaf, so
+  // that nobody reads the one before the last any more.
+  Scratch work[2];
+  int turn = 0;
+  Scratch landing;  // what peers send, where their memory can't be read
+};
+
+// One leaf's share of an allreduce of a list of tensors of one dtype.
+struct LeafTensors {
+  DType dtype;
+  const Segments& segments;                // one segment per tensor
+  const std::vector<const void*>& inputs;  // one per segment; null where it is empty
+  // One per segment; an empty list where this leaf's caller has no use for the result. An output
+  // may be this leaf's own input of the same segment: it is written only after all peers have
+  // read what they want of it.
+  const std::vector<void*>& outputs;
+};
+
+// Ranges are in elements of the packed vector. All references must outlive this.
+class PackedLeaf {
+ public:
+  PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
+             LeafScratch& scratch);
+
+  DType dtype() const { return tensors_.dtype; }
+  int64_t num_segments() const { return tensors_.segments.size(); }
+  Range all() const { return tensors_.segments.all(); }
+  int64_t Bytes(Range range) const { return range.size() * element_bytes_; }
+  // Elements that fill `num_bytes`, and whole cache lines of every dtype.
+  int64_t Elements(int64_t num_bytes) const { return num_bytes / element_bytes_; }
+
+  // Takes a working buffer that holds `range`, and behind it `extra_bytes` for the caller's use.
+  void Open(Range range, int64_t extra_bytes);
+  // The place of a part of Open's range, and what lies behind that.
+  char* Work(Range range) const;
+  char* Extra() const { return Work({range_.end, range_.end}); }
+  // Whether results that are combined in Work() lie where the caller will read them.
+  bool WorksInOutput() const;
+
+  // Own values of `range` as one run of bytes: in place if they are, else packed into Work().
+  const void* Packed(Range range);
+
+  // The operands of one meeting in `range`: own values and `theirs`, a packed run that begins with
+  // the range. Results go to `out`, a packed run too, and if `is_final` to the caller's tensors.
+  std::vector<Piece> Pieces(Range range, const void* theirs, bool is_left, void* out,
+                            bool is_final) const;
+  // From now on own values are in Work().
+  void SetCombined() { is_in_work_ = true; }
+
+  // Writes a packed run of final results to the caller's tensors, where they aren't there already.
+  void Deliver(Range range, const void* results);
+  // The result of one leaf alone.
+  void DeliverInputs();
+
+ private:
+  // One tensor is its own packed buffer, unless peers must find it in the transport's memory.
+  bool IsPackedAlready() const { return num_segments() == 1 && !transport_.needs_workspace(); }
+  // The address of element `position` of the packed vector, which lies in segment `segment`.
+  const void* Own(int64_t segment, int64_t position) const;
+  void* Output(int64_t segment, int64_t position) const;
+
+  const LeafTensors& tensors_;
+  Transport& transport_;
+  Arithmetic& arithmetic_;
+  LeafScratch& scratch_;
+  const int64_t element_bytes_;
+  // The working buffer and the range it holds.
+  char* work_ = nullptr;
+  Range range_;
+  // Whether this leaf's current values are in work_, or still in the caller's inputs.
+  bool is_in_work_ = false;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_REDUCTIONS_PACKED_LEAF_H_
