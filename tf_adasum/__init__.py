@@ -21,6 +21,7 @@ __all__ = [
     "AdasumStrategy",
     "Communicator",
     "allreduce",
+    "allreduce_arrays",
     "broadcast",
     "local_rank",
     "local_size",
@@ -42,6 +43,7 @@ def _is_launching() -> bool:
 if not _is_launching():
     # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
     from tf_adasum.allreduce import allreduce, broadcast
+    from tf_adasum.arrays import allreduce_arrays
     from tf_adasum.communicator import Communicator, local_rank, local_size, rank, size, world
     from tf_adasum.optimizer import wrap
     from tf_adasum.simulate import simulate

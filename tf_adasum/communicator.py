@@ -99,6 +99,10 @@ class Communicator:
             part = self._lib.split(color, key)
         return None if part is None else Communicator(part)
 
+    def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
+        """What `tf_adasum.allreduce_arrays` does, for this group."""
+        self._lib.allreduce_arrays(arrays, reduction, name)
+
     def close(self) -> None:
         """Ends the communication thread; operations under way fail with UnavailableError."""
         self._lib.close()

@@ -106,6 +106,16 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
   });
 }
 
+// All of the request but whom to tell. Throws InvalidArgument.
+Request MakeRequest(AllreduceTensors tensors) {
+  const Reduction& reduction = CheckedReduction(tensors.reduction, tensors.dtype);
+  Intent intent(tensors.name, Signature(tensors));
+  auto run = [tensors = std::move(tensors), &reduction](Workplace& workplace) {
+    RunAllreduce(tensors, reduction, workplace);
+  };
+  return {std::move(intent), std::move(run), nullptr};
+}
+
 void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
   // A binomial tree, in ranks counted from the root: rank r hears from r without its lowest bit.
   int size = transport.size();
@@ -130,15 +140,16 @@ void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
 
 void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done) {
   try {
-    const Reduction& reduction = CheckedReduction(tensors.reduction, tensors.dtype);
-    Intent intent(tensors.name, Signature(tensors));
-    auto run = [tensors = std::move(tensors), &reduction](Workplace& workplace) {
-      RunAllreduce(tensors, reduction, workplace);
-    };
-    communicator.Enqueue({std::move(intent), std::move(run), done});
+    Request request = MakeRequest(std::move(tensors));
+    request.done = done;
+    communicator.Enqueue(std::move(request));
   } catch (const Error& error) {
     done(&error);
   }
+}
+
+void AllreduceAndWait(Communicator& communicator, AllreduceTensors tensors) {
+  communicator.RunAndWait(MakeRequest(std::move(tensors)));
 }
 
 void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done) {

@@ -31,6 +31,9 @@ struct AllreduceTensors {
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.
 void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
 
+// As Allreduce, on the calling thread; returns when the outputs are there. Throws Error.
+void AllreduceAndWait(Communicator& communicator, AllreduceTensors tensors);
+
 struct BroadcastTensors {
   std::string name;
   std::string signature;  // dtypes and shapes, compared across ranks

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
+#include <utility>
 
 namespace adasum {
 namespace {
@@ -36,25 +38,68 @@ Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<T
 
 Communicator::~Communicator() { Close(); }
 
+std::optional<Error> Communicator::Push(Request* request) {
+  if (is_closing_) return Error(ErrorCode::kUnavailable, "The communicator is closed.");
+  if (broken_) return broken_;
+  if (timeline_) request->enqueued = Timeline::Clock::now();
+  pending_.push_back(std::move(*request));
+  ++num_enqueued_;
+  return std::nullopt;
+}
+
 void Communicator::Enqueue(Request request) {
-  if (timeline_) request.enqueued = Timeline::Clock::now();
   std::optional<Error> refusal;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (is_closing_) {
-      refusal = Error(ErrorCode::kUnavailable, "The communicator is closed.");
-    } else if (broken_) {
-      refusal = broken_;
-    } else {
-      pending_.push_back(std::move(request));
-      ++num_enqueued_;
-    }
+    refusal = Push(&request);
   }
   if (refusal) {
     request.done(&*refusal);
   } else {
-    changed_.notify_one();
+    changed_.notify_all();
   }
+}
+
+void Communicator::RunAndWait(Request request) {
+  std::promise<std::optional<Error>> promise;
+  std::atomic<bool> is_done{false};
+  request.done = [&](const Error* error) {
+    is_done = true;
+    promise.set_value(error ? std::optional<Error>(*error) : std::nullopt);
+  };
+  bool has_turn = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::optional<Error> refusal = Push(&request);
+    if (refusal) throw *refusal;
+    has_turn = !std::exchange(is_turn_taken_, true);
+  }
+  if (has_turn) {
+    StandIn(is_done);
+  } else {
+    changed_.notify_all();
+  }
+  std::optional<Error> error = promise.get_future().get();
+  if (error) throw *error;
+}
+
+void Communicator::StandIn(const std::atomic<bool>& is_done) {
+  while (!is_done) {
+    const Intent* first = First();
+    if (first == nullptr) break;  // closing: Close will fail the request
+    Step(*first);
+  }
+  PassTurn();
+}
+
+void Communicator::PassTurn() {
+  bool is_awaited;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_turn_taken_ = false;
+    is_awaited = is_closing_ || !pending_.empty();
+  }
+  if (is_awaited) changed_.notify_all();
 }
 
 void Communicator::Close() {
@@ -66,6 +111,10 @@ void Communicator::Close() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !is_turn_taken_; });
+  }
   FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
 }
 
@@ -73,18 +122,23 @@ void Communicator::Loop() {
   for (;;) {
     const Intent* first = AwaitFirst();
     if (first == nullptr) return;
-    try {
-      Decision decision = Agree(*first);
-      if (decision.kind == Decision::Kind::kLookAgain) {
-        LookAgainLater();
-      } else {
-        Carry(decision);
-      }
-    } catch (const Error& error) {
-      FailAll(error);
-    } catch (const std::exception& exception) {
-      FailAll(Error(ErrorCode::kInternal, exception.what()));
+    Step(*first);
+    PassTurn();
+  }
+}
+
+void Communicator::Step(const Intent& first) {
+  try {
+    Decision decision = Agree(first);
+    if (decision.kind == Decision::Kind::kLookAgain) {
+      LookAgainLater();
+    } else {
+      Carry(decision);
     }
+  } catch (const Error& error) {
+    FailAll(error);
+  } catch (const std::exception& exception) {
+    FailAll(Error(ErrorCode::kInternal, exception.what()));
   }
 }
 
@@ -95,7 +149,14 @@ Decision Communicator::Agree(const Intent& first) {
 
 const Intent* Communicator::AwaitFirst() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_closing_ || !pending_.empty(); });
+  changed_.wait(lock, [this] { return is_closing_ || (!pending_.empty() && !is_turn_taken_); });
+  if (is_closing_) return nullptr;
+  is_turn_taken_ = true;
+  return &pending_.front().intent;
+}
+
+const Intent* Communicator::First() {
+  std::lock_guard<std::mutex> lock(mutex_);
   return is_closing_ ? nullptr : &pending_.front().intent;
 }
 

@@ -1,8 +1,10 @@
 // A group of ranks with one communication thread per process: requests go in from any thread, in
-// any order, and are carried out one by one, the same one at the same time on every rank.
+// any order, and are carried out one by one, the same one at the same time on every rank. A thread
+// that would only wait may stand in for the communication thread meanwhile.
 #ifndef ADASUM_COMMUNICATOR_COMMUNICATOR_H_
 #define ADASUM_COMMUNICATOR_COMMUNICATOR_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -36,8 +38,9 @@ struct Request {
   Intent intent;
   // Runs on the communication thread once all ranks agreed; may throw Error.
   std::function<void(Workplace&)> run;
-  // Called exactly once, on the communication thread (or, after Close, on the caller's); null
-  // for success. Must not throw. Everything that `run` points to must stay until then.
+  // Called exactly once, on the thread that carries out requests (or, after Close, on the
+  // caller's); null for success. Must not throw. Everything that `run` points to must stay until
+  // then.
   std::function<void(const Error*)> done;
   // Set by Enqueue.
   Timeline::Clock::time_point enqueued = {};
@@ -67,16 +70,30 @@ class Communicator {
   // Hands a request to the communication thread; never blocks, any thread may call it.
   void Enqueue(Request request);
 
+  // As Enqueue, but returns when the request is done, and throws its error. The calling thread
+  // carries it out itself if the communication thread is idle: two wake-ups less. `request.done`
+  // is set here. Not for TensorFlow's threads.
+  void RunAndWait(Request request);
+
   // Ends the thread; what is pending or under way fails with Unavailable. Any number of calls.
   void Close();
 
  private:
   void Loop();
+  // One agreement and what it decides; by whoever has the turn.
+  void Step(const Intent& first);
+  // Throws or returns the reason why no request is accepted.
+  std::optional<Error> Push(Request* request);
+  // Has the turn: carries out requests until `is_done`.
+  void StandIn(const std::atomic<bool>& is_done);
+  void PassTurn();
   // The transport, through the timeline if one is kept.
   Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }
-  // Waits for work and returns the oldest request's intent; null when closing. Only this thread
-  // takes requests out, and a deque keeps its elements in place, so that it stays valid.
+  // Waits for work and the turn, and returns the oldest request's intent; null when closing. Only
+  // who has the turn takes requests out, and a deque keeps its elements in place, so that it stays
+  // valid.
   const Intent* AwaitFirst();
+  const Intent* First();
   Decision Agree(const Intent& first);
   std::vector<Intent> PendingIntents();
   Request TakePending(size_t index);
@@ -93,7 +110,7 @@ class Communicator {
   const int rank_;
   const int size_;
   const Placement placement_;
-  // The communication thread's own.
+  // Of the thread that has the turn.
   Agreement agreement_;
   std::vector<LeafScratch> scratch_;
 
@@ -101,6 +118,8 @@ class Communicator {
   std::condition_variable changed_;
   std::deque<Request> pending_;
   int64_t num_enqueued_ = 0;
+  // Whether a thread is carrying out requests.
+  bool is_turn_taken_ = false;
   bool is_closing_ = false;
   // Why no further request can succeed: messages of a broken-off collective may still arrive.
   std::optional<Error> broken_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <future>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -153,19 +152,14 @@ class MpiGroup : public Group {
   std::vector<Member> GatherMembers(std::optional<int> color, int key) {
     Member mine{world_->rank(), next_context, key, color, HostName()};
     std::vector<Member> members;
-    std::promise<std::optional<Error>> promise;
-    communicator_->Enqueue(
-        {Intent("split", "split"),
-         [&](Workplace& workplace) {
-           for (const std::string& text : GatherTexts(workplace.transport, Serialize(mine))) {
-             members.push_back(Parse(text));
-           }
-         },
-         [&](const Error* error) {
-           promise.set_value(error ? std::optional<Error>(*error) : std::nullopt);
-         }});
-    std::optional<Error> error = promise.get_future().get();
-    if (error) throw *error;
+    communicator_->RunAndWait({Intent("split", "split"),
+                               [&](Workplace& workplace) {
+                                 for (const std::string& text :
+                                      GatherTexts(workplace.transport, Serialize(mine))) {
+                                   members.push_back(Parse(text));
+                                 }
+                               },
+                               nullptr});
     return members;
   }
 

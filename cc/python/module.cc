@@ -8,6 +8,7 @@
 #include "cc/communicator/allreduce.h"
 #include "cc/communicator/world.h"
 #include "cc/core/schedule.h"
+#include "cc/python/arrays.h"
 #include "cc/reductions/reduction.h"
 
 namespace py = pybind11;
@@ -27,6 +28,10 @@ class PyCommunicator {
   int local_rank() const { return group_->communicator().placement().local_rank; }
   int local_size() const { return group_->communicator().placement().local_size; }
   void Close() { Unregister(id_); }
+  void AllreduceArrays(const py::list& arrays, const std::string& reduction,
+                       const std::string& name) {
+    adasum::AllreduceArrays(group_->communicator(), arrays, reduction, name);
+  }
 
   std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key) {
     std::shared_ptr<Group> group = group_->Split(color, key);
@@ -90,6 +95,8 @@ PYBIND11_MODULE(_native, module) {
           py::arg("fortran_handle"), NoGil())
       .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), NoGil())
       .def("close", &PyCommunicator::Close, NoGil())
+      .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
+           py::arg("reduction"), py::arg("name"))
       .def_property_readonly("id", &PyCommunicator::id)
       .def_property_readonly("rank", &PyCommunicator::rank)
       .def_property_readonly("size", &PyCommunicator::size)

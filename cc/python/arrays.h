@@ -1,0 +1,20 @@
+// Allreduce of NumPy arrays, in place.
+#ifndef ADASUM_PYTHON_ARRAYS_H_
+#define ADASUM_PYTHON_ARRAYS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "cc/communicator/communicator.h"
+
+namespace adasum {
+
+// Reduces a list of arrays of one dtype over all ranks, on the calling thread and without the
+// interpreter's lock. Throws Error.
+void AllreduceArrays(Communicator& communicator, const pybind11::list& arrays,
+                     const std::string& reduction, const std::string& name);
+
+}  // namespace adasum
+
+#endif  // ADASUM_PYTHON_ARRAYS_H_

@@ -1,0 +1,90 @@
+"""allreduce_arrays on real ranks, against the NumPy reference and against allreduce, bit by bit."""
+
+from contextlib import nullcontext
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+from mpi4py import MPI
+
+import tf_adasum as adasum
+from tests.contract import error_model
+from tf_adasum import reductions
+
+DTYPES = {**{name: name for name in error_model.LIMITS}, "bfloat16": ml_dtypes.bfloat16}
+SHAPES = [(), (0,), (3,), (5, 7), (300_000,)]
+
+
+def _inputs(dtype, seed=0):
+    """All ranks' arrays, the same on every rank."""
+    rng = np.random.default_rng([seed, adasum.size()])
+    return [
+        [np.asarray(rng.normal(size=shape)).astype(DTYPES[dtype]) for shape in SHAPES]
+        for _ in range(adasum.size())
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", reductions.names())
+def test_agrees_with_the_reference_and_the_op(reduction, dtype):
+    inputs = _inputs(dtype)
+    mine = [array.copy() for array in inputs[adasum.rank()]]
+    adasum.allreduce_arrays(mine, reduction)
+    through_op = adasum.allreduce([tf.constant(a) for a in inputs[adasum.rank()]], reduction)
+    for variable, result in enumerate(mine):
+        error_model.check(reduction, result, [of_rank[variable] for of_rank in inputs])
+        assert result.tobytes() == through_op[variable].numpy().tobytes()
+    bits = [result.tobytes() for result in mine]
+    assert MPI.COMM_WORLD.allgather(bits) == [bits] * adasum.size()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
+def test_other_dtypes(dtype):
+    array = np.array([adasum.rank(), 1, 0]).astype(dtype)
+    adasum.allreduce_arrays(array, "sum")
+    total = adasum.size() * (adasum.size() - 1) // 2
+    np.testing.assert_array_equal(array, np.array([total, adasum.size(), 0]).astype(dtype))
+
+
+def test_in_a_part_of_the_ranks():
+    part = adasum.world().split(color=adasum.rank() % 2)
+    array = np.ones(4, np.float32)
+    adasum.allreduce_arrays(array, "sum", communicator=part)
+    np.testing.assert_array_equal(array, np.full(4, part.size, np.float32))
+
+
+def _not_contiguous():
+    return np.zeros((4, 4))[:, ::2]
+
+
+def _read_only():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (lambda: [1.0], "Expected NumPy arrays"),
+        (_not_contiguous, "C-contiguous"),
+        (_read_only, "writeable"),
+        (lambda: [np.zeros(2), np.zeros(2, np.float32)], "one dtype"),
+        (lambda: np.zeros(2, np.int32), "Expected a floating dtype"),
+        (lambda: np.zeros(2, np.complex64), "complex64"),
+    ],
+)
+def test_refuses_before_any_byte_is_sent(arrays, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        adasum.allreduce_arrays(arrays())
+    assert "\n" not in str(caught.value)
+
+
+def test_ranks_that_differ_are_told_so():
+    array = np.full(2 + (adasum.rank() == 1), 5.0)
+    alone = adasum.size() == 1
+    with nullcontext() if alone else pytest.raises(ValueError, match="rank 1 passed"):
+        adasum.allreduce_arrays(array)
+    assert (array == 5.0).all()
+    adasum.allreduce_arrays(np.ones(1))  # still usable
