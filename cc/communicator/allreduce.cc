@@ -2,6 +2,7 @@
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
+#include "cc/communicator/blocks.h"
 #include "cc/communicator/leaves.h"
 #include "cc/reductions/halving_doubling.h"
 #include "cc/transport/leaf_transport.h"
@@ -42,39 +43,8 @@ const Reduction& CheckedReduction(const std::string& name, DType dtype) {
   return reduction;
 }
 
-// Tensors that are reduced together: what stays in a core's cache between the passes over it (pack,
-// moments, combine, deliver) where the ranks read each other's memory. Over a network one long
-// message is worth more than a warm cache.
-constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
-constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
 // From here on, a result would be out of the cache again before its user comes to it.
 constexpr int64_t kMoreThanCached = int64_t{4} << 20;
-
-// The leaf's tensors, cut into blocks of whole tensors of about `block_bytes`; all leaves cut
-// alike, since their shapes were found equal.
-void ReduceInBlocks(const Reduction& reduction, const LeafTensors& all, int64_t block_bytes,
-                    Transport& transport, Arithmetic& arithmetic, LeafScratch& scratch) {
-  const int64_t block_elements = block_bytes / ElementBytes(all.dtype);
-  for (int64_t begin = 0; begin < all.segments.size();) {
-    std::vector<int64_t> num_elements;
-    std::vector<const void*> inputs;
-    std::vector<void*> outputs;
-    int64_t end = begin;
-    int64_t total = 0;
-    for (; end < all.segments.size(); ++end) {
-      int64_t next = all.segments.offset(end + 1) - all.segments.offset(end);
-      if (end > begin && total + next > block_elements) break;
-      total += next;
-      num_elements.push_back(next);
-      inputs.push_back(all.inputs[end]);
-      if (!all.outputs.empty()) outputs.push_back(all.outputs[end]);
-    }
-    const Segments segments(num_elements);
-    HalvingDoubling(reduction, {all.dtype, segments, inputs, outputs}, transport, arithmetic,
-                    scratch);
-    begin = end;
-  }
-}
 
 void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
                   Workplace& workplace) {
@@ -94,8 +64,7 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
     // The result is the same on every leaf; the first one writes it for the process.
     LeafTensors leaf{tensors.dtype, segments, tensors.inputs[replica],
                      replica == 0 ? tensors.outputs : no_outputs};
-    int64_t block_bytes = transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
-    ReduceInBlocks(reduction, leaf, block_bytes, transport, arithmetic, workplace.scratch[replica]);
+    ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
     arithmetic.Finish();
   };
   if (num_replicas == 1) return reduce(0, workplace.transport);

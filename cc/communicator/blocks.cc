@@ -1,0 +1,42 @@
+#include "cc/communicator/blocks.h"
+
+#include <vector>
+
+namespace adasum {
+namespace {
+
+constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
+constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
+
+}  // namespace
+
+int64_t BlockBytes(const Transport& transport) {
+  return transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
+}
+
+void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
+                    Arithmetic& arithmetic, LeafScratch& scratch) {
+  const int64_t block_elements = BlockBytes(transport) / ElementBytes(tensors.dtype);
+  const Segments& all = tensors.segments;
+  for (int64_t begin = 0; begin < all.size();) {
+    std::vector<int64_t> num_elements;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    int64_t end = begin;
+    int64_t total = 0;
+    for (; end < all.size(); ++end) {
+      int64_t next = all.offset(end + 1) - all.offset(end);
+      if (end > begin && total + next > block_elements) break;
+      total += next;
+      num_elements.push_back(next);
+      inputs.push_back(tensors.inputs[end]);
+      if (!tensors.outputs.empty()) outputs.push_back(tensors.outputs[end]);
+    }
+    const Segments segments(num_elements);
+    HalvingDoubling(reduction, {tensors.dtype, segments, inputs, outputs}, transport, arithmetic,
+                    scratch);
+    begin = end;
+  }
+}
+
+}  // namespace adasum

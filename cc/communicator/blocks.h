@@ -1,0 +1,26 @@
+// A long list of tensors, reduced in blocks that suit the wire.
+#ifndef ADASUM_COMMUNICATOR_BLOCKS_H_
+#define ADASUM_COMMUNICATOR_BLOCKS_H_
+
+#include <cstdint>
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/halving_doubling.h"
+#include "cc/reductions/reduction.h"
+
+namespace adasum {
+
+// About how much moves at a time: what stays in a core's cache between the passes over it (pack,
+// moments, combine, deliver) where the ranks read each other's memory. Over a network one long
+// message is worth more than a warm cache.
+int64_t BlockBytes(const Transport& transport);
+
+// Reduces the leaf's tensors in blocks of whole tensors; all leaves cut alike, since their shapes
+// were found equal.
+void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
+                    Arithmetic& arithmetic, LeafScratch& scratch);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_BLOCKS_H_
