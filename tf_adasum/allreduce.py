@@ -18,6 +18,7 @@ def allreduce(
     reduction: str = "adasum",
     communicator: Communicator | None = None,
     name: str | None = None,
+    local_reduction: str = "adasum",
 ) -> Any:
     """Reduces tensors over all ranks, each tensor by itself.
 
@@ -32,6 +33,10 @@ def allreduce(
         name: equal on all ranks for what belongs together; inside a tf.function, ranks may issue
             operations with different names in different orders. If None a name is made from the
             reduction, dtypes and shapes, and all ranks must issue such operations in one order.
+        local_reduction: "sum" or "mean": the ranks of a host are reduced by that first, and
+            `reduction`, which must be "adasum", combines the hosts' results, hosts in the order of
+            their lowest rank. "adasum": one tree over all ranks. With one host the local
+            reduction is the whole.
 
     Returns:
         The same structure; bitwise the same values on every rank.
@@ -39,7 +44,7 @@ def allreduce(
     Raises:
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        ValueError: for an unknown reduction.
+        ValueError: for an unknown reduction, or a local one beside another than "adasum".
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
@@ -50,7 +55,9 @@ def allreduce(
     Source: Maleki et al., MLSys 2021, section 3.
     """
     flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
-    reduced = allreduce_replicas([flat], reduction, communicator, name, ordered=name is None)
+    reduced = allreduce_replicas(
+        [flat], reduction, communicator, name, name is None, local_reduction
+    )
     return tf.nest.pack_sequence_as(tensors, reduced)
 
 
@@ -60,6 +67,7 @@ def allreduce_replicas(
     communicator: Communicator | None = None,
     name: str | None = None,
     ordered: bool = True,
+    local_reduction: str = "adasum",
 ) -> list[tf.Tensor]:
     """Reduces over the replicas of this process and those of all other ranks at once.
 
@@ -70,6 +78,7 @@ def allreduce_replicas(
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
         ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
+        local_reduction: as for `allreduce`, over all replicas of a host.
 
     Returns:
         One list of tensors: the reduction over all leaves.
@@ -84,7 +93,7 @@ def allreduce_replicas(
         >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
         [3.0, 4.0]
     """
-    reductions.check_name(reduction)
+    reductions.check_stages(reduction, local_reduction)
     communicator = communicator or world()
     replicas = [[tf.convert_to_tensor(tensor) for tensor in leaf] for leaf in leaves]
     _check_replicas(replicas)
@@ -105,6 +114,7 @@ def allreduce_replicas(
             [tensor for leaf in part for tensor in leaf],
             num_tensors=len(indices),
             reduction=reduction,
+            local_reduction="" if local_reduction == "adasum" else local_reduction,
             tensor_name=op_name,
         )
         for index, tensor, source in zip(indices, reduced, part[0]):

@@ -65,6 +65,11 @@ class Communicator:
         return self._lib.local_size
 
     @property
+    def hosts(self) -> list[list[int]]:
+        """The group's ranks on each host, hosts in the order of their lowest rank."""
+        return self._lib.hosts
+
+    @property
     def handle(self) -> tf.Tensor:
         """The resource that ops on this group take as their first input.
 

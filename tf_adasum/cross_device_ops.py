@@ -39,6 +39,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         communicator: the `Communicator` whose processes take part.
         reduction_of: maps a variable to `(path, reduction name)`.
         bucket_bytes: variables of a step travel in buckets of about this many bytes each.
+        local_reduction: what reduces the replicas of a host before their Adasum across hosts.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         communicator: Communicator,
         reduction_of: Callable[[tf.Variable], tuple[str, str]],
         bucket_bytes: int,
+        local_reduction: str = "adasum",
     ):
         super().__init__()
         self._communicator = communicator
         self._reduction_of = reduction_of
         self._bucket_bytes = bucket_bytes
+        self._local_reduction = local_reduction
 
     @property
     @override
@@ -137,8 +140,12 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             [tf.convert_to_tensor(value.values[replica]) for value in per_replica_values]
             for replica in range(num_local)
         ]
+        # SUM and MEAN mean exactly that, over all replicas alike.
+        local_reduction = self._local_reduction if reduction == "adasum" else "adasum"
         with tf.device("CPU:0"):
-            return allreduce_replicas(leaves, reduction, self._communicator, name)
+            return allreduce_replicas(
+                leaves, reduction, self._communicator, name, local_reduction=local_reduction
+            )
 
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:

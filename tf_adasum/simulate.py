@@ -7,40 +7,53 @@ import numpy as np
 from tf_adasum import native, reductions
 
 
-def simulate(inputs: Sequence[Sequence], reduction: str = "adasum") -> list[list[np.ndarray]]:
+def simulate(
+    inputs: Sequence[Sequence],
+    reduction: str = "adasum",
+    local_reduction: str = "adasum",
+    leaves_per_host: Sequence[int] | None = None,
+) -> list[list[np.ndarray]]:
     """What every rank would get from `allreduce`, computed in this process.
 
     Args:
         inputs: one list per rank, each with one array per variable; shapes and dtypes (see
             `allreduce`) of a variable are equal on all ranks. Any number of ranks.
         reduction: "adasum", "sum" or "mean".
+        local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
+        leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
 
     Returns:
         The same nesting of arrays: what each rank gets.
 
     Raises:
-        ValueError: if ranks differ in count, shape or dtype, or for an unknown reduction.
+        ValueError: if ranks differ in count, shape or dtype, for an unknown reduction, or if
+            the hosts' counts do not add up to the number of ranks.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum
         >>> parallel = [[np.array([2.0, 0.0])], [np.array([4.0, 0.0])]]
         >>> adasum.simulate(parallel)[0][0].tolist()  # parallel: averaged
         [3.0, 0.0]
+        >>> adasum.simulate(parallel * 2, "adasum", "sum", [2, 2])[0][0].tolist()
+        [6.0, 0.0]
 
     Source: Maleki et al., MLSys 2021, section 3; the tree for any number of ranks is ours
     (docs/architecture.md).
     """
-    reductions.check_name(reduction)
+    reductions.check_stages(reduction, local_reduction)
+    local = "" if local_reduction == "adasum" else local_reduction
     # Not ascontiguousarray, which makes vectors of scalars.
     ranks = [[np.asarray(array, order="C") for array in arrays] for arrays in inputs]
     _check_alike(ranks)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:
         return outputs
+    hosts = [len(ranks)] if leaves_per_host is None else list(leaves_per_host)
+    simulated = native.lib.SimulatedReduction(reduction, local, hosts)
     for dtype in dict.fromkeys(array.dtype.name for array in ranks[0]):
         chosen = [index for index, array in enumerate(ranks[0]) if array.dtype.name == dtype]
         native.lib.simulate(
-            reduction,
+            simulated,
             dtype,
             [ranks[0][index].size for index in chosen],
             [[arrays[index].ctypes.data for index in chosen] for arrays in ranks],

@@ -14,6 +14,7 @@ from tf_adasum.communicator import Communicator, world
 from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.extended import AdasumExtended
 from tf_adasum.policy import ReductionPlan, ReductionPolicy, RuleTest
+from tf_adasum.reductions import check_name
 from tf_adasum.sharded_input import agree_on_seed
 
 _log = logging.getLogger("tf_adasum")
@@ -53,10 +54,13 @@ class AdasumStrategy(tf.distribute.Strategy):
         communicator: a `tf_adasum.Communicator`; None: all processes.
         bucket_bytes: the variables of a step travel in buckets of about this many bytes, the
             last layers first, while the backward pass still works on the others.
+        local_reduction: how the replicas of one host are reduced where a variable's reduction is
+            adasum: "adasum" (one tree over all replicas), or "sum" or "mean", whose results Adasum
+            then combines across hosts. With one host the local reduction is the whole.
 
     Raises:
-        ValueError: a rule is malformed or names an unknown reduction, or `bucket_bytes` is not
-            positive.
+        ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
+            unknown, or `bucket_bytes` is not positive.
 
     Example:
         >>> import keras, numpy as np, tf_adasum
@@ -81,12 +85,16 @@ class AdasumStrategy(tf.distribute.Strategy):
         reductions: Sequence[tuple[RuleTest, str]] | None = None,
         communicator: Communicator | None = None,
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        local_reduction: str = "adasum",
     ):
+        check_name(local_reduction)
         self._policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
         communicator = communicator or world()
-        ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes)
+        ops = AdasumCrossDeviceOps(
+            communicator, self._reduction_of, bucket_bytes, local_reduction
+        )
         extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
         super().__init__(extended)
         keras_hooks.install()

@@ -1,5 +1,7 @@
 #include "cc/communicator/allreduce.h"
 
+#include <numeric>
+
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/communicator/blocks.h"
@@ -28,7 +30,10 @@ std::string ShapesText(const std::vector<Shape>& shapes) {
 
 // One line that names all that must be equal on every rank.
 std::string Signature(const AllreduceTensors& tensors) {
-  return "allreduce(" + tensors.reduction + ") of " + std::to_string(tensors.shapes.size()) + " " +
+  std::string local = tensors.local_reduction.empty()
+                          ? ""
+                          : " of each host's " + tensors.local_reduction;
+  return "allreduce(" + tensors.reduction + local + ") of " + std::to_string(tensors.shapes.size()) + " " +
          DTypeName(tensors.dtype) + " tensors " + ShapesText(tensors.shapes) + " from " +
          std::to_string(tensors.inputs.size()) + " replicas";
 }
@@ -46,19 +51,31 @@ const Reduction& CheckedReduction(const std::string& name, DType dtype) {
 // From here on, a result would be out of the cache again before its user comes to it.
 constexpr int64_t kMoreThanCached = int64_t{4} << 20;
 
-void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
-                  Workplace& workplace) {
+// A reduction, and where it is another one, that inside every host.
+struct Stages {
+  const Reduction* across;
+  const Reduction* inside;  // null for one tree over all leaves
+};
+
+Stages CheckedStages(const std::string& reduction, const std::string& local, DType dtype) {
+  return {&CheckedReduction(reduction, dtype),
+          local.empty() ? nullptr : &CheckedReduction(local, dtype)};
+}
+
+Segments SegmentsOf(const AllreduceTensors& tensors) {
   std::vector<int64_t> num_elements;
   for (const Shape& shape : tensors.shapes) num_elements.push_back(NumElements(shape));
-  const Segments segments(num_elements);
+  return Segments(num_elements);
+}
+
+// Over all replicas of `processes`, in one tree.
+void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
+                    Transport& processes, Arithmetic& arithmetic, Workplace& workplace) {
+  const Segments segments = SegmentsOf(tensors);
   const int num_replicas = static_cast<int>(tensors.inputs.size());
   if (static_cast<int>(workplace.scratch.size()) < num_replicas) {
     workplace.scratch.resize(num_replicas);
   }
-  CpuArithmetic cpu(ChooseCpuKernels(),
-                    segments.num_elements() * ElementBytes(tensors.dtype) >= kMoreThanCached);
-  TracedArithmetic traced(&cpu, workplace.timeline);
-  Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : cpu;
   const std::vector<void*> no_outputs;
   auto reduce = [&](int replica, Transport& transport) {
     // The result is the same on every leaf; the first one writes it for the process.
@@ -67,20 +84,38 @@ void RunAllreduce(const AllreduceTensors& tensors, const Reduction& reduction,
     ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
     arithmetic.Finish();
   };
-  if (num_replicas == 1) return reduce(0, workplace.transport);
+  if (num_replicas == 1) return reduce(0, processes);
   ThreadHub hub(num_replicas, workplace.limits);
   ForEachReplica(num_replicas, [&](int replica) {
-    LeafTransport transport(&workplace.transport, &hub, replica);
+    LeafTransport transport(&processes, &hub, replica);
     reduce(replica, transport);
   });
 }
 
+void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workplace& workplace) {
+  const Segments segments = SegmentsOf(tensors);
+  CpuArithmetic cpu(ChooseCpuKernels(),
+                    segments.num_elements() * ElementBytes(tensors.dtype) >= kMoreThanCached);
+  TracedArithmetic traced(&cpu, workplace.timeline);
+  Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : cpu;
+  if (stages.inside == nullptr) {
+    return ReduceReplicas(tensors, *stages.across, workplace.transport, arithmetic, workplace);
+  }
+  Hierarchy hierarchy(&workplace.transport, workplace.hosts, &workplace.hierarchy_scratch);
+  {
+    TimelineSpan span(workplace.timeline, "inside the host");
+    ReduceReplicas(tensors, *stages.inside, hierarchy.host(), arithmetic, workplace);
+  }
+  TimelineSpan span(workplace.timeline, "across hosts");
+  hierarchy.CombineHosts(*stages.across, tensors.dtype, segments, tensors.outputs, arithmetic);
+}
+
 // All of the request but whom to tell. Throws InvalidArgument.
 Request MakeRequest(AllreduceTensors tensors) {
-  const Reduction& reduction = CheckedReduction(tensors.reduction, tensors.dtype);
+  const Stages stages = CheckedStages(tensors.reduction, tensors.local_reduction, tensors.dtype);
   Intent intent(tensors.name, Signature(tensors));
-  auto run = [tensors = std::move(tensors), &reduction](Workplace& workplace) {
-    RunAllreduce(tensors, reduction, workplace);
+  auto run = [tensors = std::move(tensors), stages](Workplace& workplace) {
+    RunAllreduce(tensors, stages, workplace);
   };
   return {std::move(intent), std::move(run), nullptr};
 }
@@ -103,6 +138,23 @@ void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
       }
     }
   }
+}
+
+// Hosts of so many leaves each, neighbours together.
+HostRanks HostsOfNeighbours(const std::vector<int>& leaves_per_host, int num_leaves) {
+  HostRanks hosts;
+  int64_t next = 0;
+  for (int64_t count : leaves_per_host) {
+    if (count < 1 || count > num_leaves - next) next = num_leaves + 1;
+    if (next > num_leaves) break;
+    hosts.emplace_back(count);
+    std::iota(hosts.back().begin(), hosts.back().end(), next);
+    next += count;
+  }
+  if (next == num_leaves) return hosts;
+  throw Error(ErrorCode::kInvalidArgument,
+              "Expected counts of leaves per host, each at least 1, that add up to " +
+                  std::to_string(num_leaves));
 }
 
 }  // namespace
@@ -136,21 +188,30 @@ void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done) 
   communicator.Enqueue({std::move(intent), std::move(run), std::move(done)});
 }
 
-void Simulate(const std::string& reduction, DType dtype, const std::vector<int64_t>& num_elements,
+void Simulate(const SimulatedReduction& simulated, DType dtype,
+              const std::vector<int64_t>& num_elements,
               const std::vector<std::vector<const void*>>& inputs,
               const std::vector<std::vector<void*>>& outputs) {
-  const Reduction& checked = CheckedReduction(reduction, dtype);
+  const Stages stages = CheckedStages(simulated.reduction, simulated.local_reduction, dtype);
+  const int num_leaves = static_cast<int>(inputs.size());
+  const HostRanks hosts = HostsOfNeighbours(simulated.leaves_per_host, num_leaves);
   const Segments segments(num_elements);
   WaitLimits limits;
   ReadWaitLimits(&limits);
-  ThreadHub hub(static_cast<int>(inputs.size()), limits);
+  ThreadHub hub(num_leaves, limits);
   CpuArithmetic arithmetic;
   // Out here, since peers may read a leaf's memory until every leaf is done.
-  std::vector<LeafScratch> scratch(inputs.size());
-  ForEachReplica(hub.size(), [&](int rank) {
+  std::vector<LeafScratch> scratch(num_leaves);
+  std::vector<HierarchyScratch> hierarchy_scratch(num_leaves);
+  ForEachReplica(num_leaves, [&](int rank) {
     ThreadTransport transport(&hub, rank);
-    HalvingDoubling(checked, {dtype, segments, inputs[rank], outputs[rank]}, transport, arithmetic,
-                    scratch[rank]);
+    const LeafTensors leaf{dtype, segments, inputs[rank], outputs[rank]};
+    if (stages.inside == nullptr) {
+      return HalvingDoubling(*stages.across, leaf, transport, arithmetic, scratch[rank]);
+    }
+    Hierarchy hierarchy(&transport, hosts, &hierarchy_scratch[rank]);
+    HalvingDoubling(*stages.inside, leaf, hierarchy.host(), arithmetic, scratch[rank]);
+    hierarchy.CombineHosts(*stages.across, dtype, segments, outputs[rank], arithmetic);
   });
 }
 

@@ -26,6 +26,9 @@ struct AllreduceTensors {
   // `done`. Null where a tensor is empty.
   std::vector<std::vector<const void*>> inputs;
   std::vector<void*> outputs;
+  // The reduction inside every host, `reduction` being that over the hosts' results (hierarchy.h);
+  // empty for one tree over all leaves.
+  std::string local_reduction = {};
 };
 
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.
@@ -46,9 +49,17 @@ struct BroadcastTensors {
 // Copies the root's bytes to all ranks. Never blocks; all errors come through `done`.
 void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done);
 
+// How simulated leaves are reduced.
+struct SimulatedReduction {
+  std::string reduction;
+  std::string local_reduction;       // as in AllreduceTensors
+  std::vector<int> leaves_per_host;  // neighbours together
+};
+
 // The reduction of inputs[leaf][tensor] to outputs[leaf][tensor] with one thread per leaf of this
 // process and no other rank. Throws Error.
-void Simulate(const std::string& reduction, DType dtype, const std::vector<int64_t>& num_elements,
+void Simulate(const SimulatedReduction& simulated, DType dtype,
+              const std::vector<int64_t>& num_elements,
               const std::vector<std::vector<const void*>>& inputs,
               const std::vector<std::vector<void*>>& outputs);
 

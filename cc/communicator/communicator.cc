@@ -32,7 +32,7 @@ Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<T
       traced_transport_(transport_.get(), timeline_.get()),
       rank_(transport_->rank()),
       size_(transport_->size()),
-      placement_(placement),
+      placement_(std::move(placement)),
       agreement_(*limits_),
       thread_([this] { Loop(); }) {}
 
@@ -184,7 +184,8 @@ void Communicator::Carry(const Decision& decision) {
   }
   if (timeline_) timeline_->Add("queue: " + request.intent.name, request.enqueued, -1, 0);
   auto begin = Timeline::Clock::now();
-  std::optional<Error> error = Run(request, {transport(), *limits_, scratch_, timeline_.get()});
+  std::optional<Error> error = Run(request, {transport(), placement_.hosts, *limits_, scratch_,
+                                             hierarchy_scratch_, timeline_.get()});
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point. First, so that a caller who hears of it

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cc/communicator/agreement.h"
+#include "cc/communicator/hierarchy.h"
 #include "cc/core/error.h"
 #include "cc/core/patience.h"
 #include "cc/core/timeline.h"
@@ -28,9 +29,11 @@ namespace adasum {
 // What a request works with while the communication thread runs it.
 struct Workplace {
   Transport& transport;
+  const HostRanks& hosts;
   const WaitLimits& limits;
   // One per replica of this process, kept from request to request.
   std::vector<LeafScratch>& scratch;
+  HierarchyScratch& hierarchy_scratch;  // kept likewise
   Timeline* timeline;  // null unless one is kept
 };
 
@@ -50,6 +53,7 @@ struct Request {
 struct Placement {
   int local_rank = 0;
   int local_size = 1;
+  HostRanks hosts = {{0}};
 };
 
 class Communicator {
@@ -113,6 +117,7 @@ class Communicator {
   // Of the thread that has the turn.
   Agreement agreement_;
   std::vector<LeafScratch> scratch_;
+  HierarchyScratch hierarchy_scratch_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -81,8 +81,12 @@ Member Parse(const std::string& text) {
 }
 
 Placement PlacementOf(const std::vector<Member>& members, int rank) {
-  Placement placement{0, 0};
+  Placement placement{0, 0, {}};
+  std::map<std::string, size_t> index_of;  // in placement.hosts
   for (size_t other = 0; other < members.size(); ++other) {
+    auto [found, is_new] = index_of.insert({members[other].host, placement.hosts.size()});
+    if (is_new) placement.hosts.emplace_back();
+    placement.hosts[found->second].push_back(static_cast<int>(other));
     if (members[other].host != members[rank].host) continue;
     placement.local_rank += static_cast<int>(other) < rank;
     placement.local_size += 1;

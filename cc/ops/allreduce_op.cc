@@ -44,6 +44,7 @@ class AllreduceOp : public AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("num_inputs", &num_inputs_));
     OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
+    OP_REQUIRES_OK(context, context->GetAttr("local_reduction", &local_reduction_));
     OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &name_));
     OP_REQUIRES(context, num_inputs_ % num_tensors_ == 0,
                 absl::InvalidArgumentError(absl::StrCat(
@@ -55,7 +56,8 @@ class AllreduceOp : public AsyncOpKernel {
     std::shared_ptr<Group> group;
     OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
     OP_REQUIRES_OK_ASYNC(context, CheckReplicas(context), done);
-    AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {}, {}, {}};
+    AllreduceTensors tensors{
+        name_, reduction_, ToDType(input_type(1)), {}, {}, {}, local_reduction_};
     OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),
@@ -99,6 +101,7 @@ class AllreduceOp : public AsyncOpKernel {
   int num_inputs_;
   int num_tensors_;
   std::string reduction_;
+  std::string local_reduction_;
   std::string name_;
 };
 

@@ -44,10 +44,13 @@ REGISTER_OP("AdasumAllreduce")
     .Attr("num_inputs: int >= 1")
     .Attr("num_tensors: int >= 1")
     .Attr("reduction: string = 'adasum'")
+    .Attr("local_reduction: string = ''")
     .Attr("tensor_name: string")
     .SetIsStateful()
     .SetShapeFn(AllreduceShapes)
-    .Doc("Reduces a list of tensors over all replicas of all ranks, each tensor by itself.");
+    .Doc(
+        "Reduces a list of tensors over all replicas of all ranks, each tensor by itself; with a "
+        "local_reduction first by that inside every host, then by the reduction across hosts.");
 
 REGISTER_OP("AdasumBroadcast")
     .Input("communicator: resource")

@@ -27,6 +27,7 @@ class PyCommunicator {
   int size() const { return group_->communicator().size(); }
   int local_rank() const { return group_->communicator().placement().local_rank; }
   int local_size() const { return group_->communicator().placement().local_size; }
+  const HostRanks& hosts() const { return group_->communicator().placement().hosts; }
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::list& arrays, const std::string& reduction,
                        const std::string& name) {
@@ -56,7 +57,7 @@ std::vector<std::vector<Pointer>> ToPointers(const Addresses& addresses) {
   return pointers;
 }
 
-void SimulateAddresses(const std::string& reduction, const std::string& dtype,
+void SimulateAddresses(const SimulatedReduction& reduction, const std::string& dtype,
                        const std::vector<int64_t>& num_elements, const Addresses& inputs,
                        const Addresses& outputs) {
   Simulate(reduction, ParseDType(dtype), num_elements, ToPointers<const void*>(inputs),
@@ -101,8 +102,12 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("rank", &PyCommunicator::rank)
       .def_property_readonly("size", &PyCommunicator::size)
       .def_property_readonly("local_rank", &PyCommunicator::local_rank)
-      .def_property_readonly("local_size", &PyCommunicator::local_size);
+      .def_property_readonly("local_size", &PyCommunicator::local_size)
+      .def_property_readonly("hosts", &PyCommunicator::hosts);
 
+  py::class_<SimulatedReduction>(module, "SimulatedReduction")
+      .def(py::init<std::string, std::string, std::vector<int>>(), py::arg("reduction"),
+           py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
   module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),

@@ -12,6 +12,8 @@ import importlib
 
 import numpy as np
 
+from tests.reference import hierarchy
+
 LIMITS = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
@@ -42,6 +44,20 @@ def check(reduction: str, result: np.ndarray, inputs: list[np.ndarray]) -> None:
     assert error <= LIMITS[dtype.name], (
         f"{reduction} of {len(inputs)} {dtype.name}{inputs[0].shape}: expected an error of at most "
         f"{LIMITS[dtype.name]}, got {error}"
+    )
+
+
+def check_hosts(local: str, result: np.ndarray, hosts: list[list[np.ndarray]]) -> None:
+    """Fails unless `result` is Adasum over the hosts of each host's `local` reduction."""
+    inputs = [np.asarray(each) for host in hosts for each in host]
+    # What meets across hosts are the hosts' results.
+    operands = inputs + hierarchy.reduce_hosts(hosts, local)
+    dtype = inputs[0].dtype
+    assert (result.dtype, result.shape) == (dtype, inputs[0].shape)
+    error = relative_error(result, hierarchy.reduce(hosts, local), operands)
+    assert error <= LIMITS[dtype.name], (
+        f"adasum of hosts' {local}, {[len(host) for host in hosts]} {dtype.name}{result.shape}: "
+        f"expected an error of at most {LIMITS[dtype.name]}, got {error}"
     )
 
 

@@ -48,3 +48,14 @@ def check_name(name: str) -> None:
     """Raises ValueError, with the names there are, for a name that is none of them."""
     if name not in ALL:
         raise ValueError(f"Expected a reduction among {names()}. Received: {name!r}")
+
+
+def check_stages(reduction: str, local_reduction: str) -> None:
+    """Raises ValueError unless the reduction over all can follow the one inside a host."""
+    check_name(reduction)
+    check_name(local_reduction)
+    if local_reduction != "adasum" and reduction != "adasum":
+        raise ValueError(
+            f"Expected the reduction 'adasum' where local_reduction={local_reduction!r}: a sum or "
+            f"a mean is over all ranks alike. Received: {reduction!r}"
+        )

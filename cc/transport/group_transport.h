@@ -1,0 +1,63 @@
+// Some ranks of a transport, numbered anew: the ranks of one host, or one rank of every host.
+#ifndef ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
+#define ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/error.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+// Holds no state but the numbering, so that several threads may use it where `all` lets them.
+class GroupTransport : public Transport {
+ public:
+  // Whether members may read each other's workspaces, if `all` has them.
+  enum class Reach { kOneHost, kSeveralHosts };
+
+  // `members` holds ranks of `all` in the group's order, this one included; `all` must outlive
+  // this. Throws Internal if this rank is no member.
+  GroupTransport(Transport* all, std::vector<int> members, Reach reach)
+      : all_(all), members_(std::move(members)), reach_(reach) {
+    auto self = std::find(members_.begin(), members_.end(), all_->rank());
+    if (self == members_.end()) {
+      throw Error(ErrorCode::kInternal,
+                  "Expected a group of ranks to have rank " + std::to_string(all_->rank()));
+    }
+    rank_ = static_cast<int>(self - members_.begin());
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+
+  void SendRecv(const Send& send, const Recv& recv) override {
+    all_->SendRecv(Translated(send), Translated(recv));
+  }
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    return all_->Exchange(Translated(send), Translated(recv));
+  }
+  int64_t StepBytes(int peer) const override { return all_->StepBytes(members_[peer]); }
+  bool needs_workspace() const override {
+    return reach_ == Reach::kOneHost && all_->needs_workspace();
+  }
+  void* Workspace(int64_t num_bytes) override { return all_->Workspace(num_bytes); }
+
+ private:
+  template <typename Message>
+  Message Translated(Message message) const {
+    message.peer = members_[message.peer];
+    return message;
+  }
+
+  Transport* all_;
+  std::vector<int> members_;
+  Reach reach_;
+  int rank_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
