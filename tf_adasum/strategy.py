@@ -92,9 +92,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
         communicator = communicator or world()
-        ops = AdasumCrossDeviceOps(
-            communicator, self._reduction_of, bucket_bytes, local_reduction
-        )
+        ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
         super().__init__(extended)
         keras_hooks.install()

@@ -50,7 +50,9 @@ def test_agrees_with_the_reference_on_all_leaves(counts, local, dtype):
         _assert_alike([outputs[0], *simulate(inputs, "adasum", local, counts)])
 
 
-@pytest.mark.parametrize("shapes", [[(0,)], [(), (0,)], [(1,)], [(500,)], [(1,)] * 9, [(9,), (900,)]])
+@pytest.mark.parametrize(
+    "shapes", [[(0,)], [(), (0,)], [(1,)], [(500,)], [(1,)] * 9, [(9,), (900,)]]
+)
 @pytest.mark.parametrize("local", LOCAL)
 def test_runs_of_any_size(local, shapes):
     """Fewer variables than ranks, empty ones, a large one: some ranks have no run of their own."""
