@@ -30,12 +30,12 @@ std::string ShapesText(const std::vector<Shape>& shapes) {
 
 // One line that names all that must be equal on every rank.
 std::string Signature(const AllreduceTensors& tensors) {
-  std::string local = tensors.local_reduction.empty()
-                          ? ""
-                          : " of each host's " + tensors.local_reduction;
-  return "allreduce(" + tensors.reduction + local + ") of " + std::to_string(tensors.shapes.size()) + " " +
-         DTypeName(tensors.dtype) + " tensors " + ShapesText(tensors.shapes) + " from " +
-         std::to_string(tensors.inputs.size()) + " replicas";
+  std::string local =
+      tensors.local_reduction.empty() ? "" : " of each host's " + tensors.local_reduction;
+  return "allreduce(" + tensors.reduction + local + ") of " +
+         std::to_string(tensors.shapes.size()) + " " + DTypeName(tensors.dtype) + " tensors " +
+         ShapesText(tensors.shapes) + " from " + std::to_string(tensors.inputs.size()) +
+         " replicas";
 }
 
 const Reduction& CheckedReduction(const std::string& name, DType dtype) {

@@ -34,7 +34,7 @@ struct Workplace {
   // One per replica of this process, kept from request to request.
   std::vector<LeafScratch>& scratch;
   HierarchyScratch& hierarchy_scratch;  // kept likewise
-  Timeline* timeline;  // null unless one is kept
+  Timeline* timeline;                   // null unless one is kept
 };
 
 struct Request {

@@ -56,8 +56,8 @@ class AllreduceOp : public AsyncOpKernel {
     std::shared_ptr<Group> group;
     OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
     OP_REQUIRES_OK_ASYNC(context, CheckReplicas(context), done);
-    AllreduceTensors tensors{
-        name_, reduction_, ToDType(input_type(1)), {}, {}, {}, local_reduction_};
+    AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {},
+                             {},    {},         local_reduction_};
     OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),

@@ -1,0 +1,131 @@
+"""adasumrun over two hosts, joined by a cable: shared memory inside, MPI over TCP across.
+
+The hosts are namespaces of this machine (two_hosts.py), and mpirun reaches the second one as by
+ssh: its processes are no children of the launcher.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.hosts import reduce_program
+from tests.hosts.two_hosts import TwoHosts
+
+LIMIT_SECONDS = 120
+PROGRAM = str(Path(reduce_program.__file__))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+# What one rank of the second host is, by its variables of Open MPI.
+IS_LAST = '[ "$OMPI_COMM_WORLD_RANK" = $((OMPI_COMM_WORLD_SIZE - 1)) ]'
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    with TwoHosts(tmp_path_factory.mktemp("hosts")) as made:
+        yield made
+
+
+def _command(network, counts, *program):
+    """adasumrun on the first host, with so many ranks on each."""
+    hosts = ",".join(f"{host.name}:{count}" for host, count in zip(network.hosts, counts))
+    return network.hosts[0].command(
+        *(sys.executable, "-m", "tf_adasum.launcher", "-np", str(sum(counts)), "-H", hosts),
+        *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", *program),
+    )
+
+
+def _launch(network, counts, *program):
+    return subprocess.run(
+        _command(network, counts, *program),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+def _running(mark):
+    """Returns the processes, zombies excepted, whose command line holds `mark`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if mark.encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+def _await(condition, what):
+    deadline = time.monotonic() + LIMIT_SECONDS / 2
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (2, 1), (2, 2)], ids=str)
+def test_agrees_with_the_reference(network, counts):
+    before = [(host.sent_bytes("eth0"), host.sent_bytes("lo")) for host in network.hosts]
+    done = _launch(network, counts, "--timeout=100", PROGRAM)
+    assert done.returncode == 0, done.stderr
+    ranks = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda r: r["rank"])
+    assert [seen["rank"] for seen in ranks] == list(range(sum(counts)))
+    assert len({json.dumps(seen["digests"]) for seen in ranks}) == 1
+    ends = np.cumsum(counts)
+    hosts = [list(range(end - count, end)) for count, end in zip(counts, ends)]
+    for host, of_host in zip(network.hosts, hosts, strict=True):
+        for rank in of_host:
+            assert ranks[rank]["host"] == host.name
+            assert ranks[rank]["hosts"] == hosts
+            # Each rank reads the memory of those beside it and nobody else's; where no host has
+            # two ranks there is none.
+            assert ranks[rank]["shared_files"] == (len(of_host) if max(counts) > 1 else 0)
+    # Across hosts the whole vector goes each way once, whatever the reduction inside; inside,
+    # nothing goes by TCP.
+    num_bytes = sum(4 * int(np.prod(shape)) for shape in reduce_program.SHAPES)
+    expected = num_bytes * len(reduce_program.LOCAL_REDUCTIONS)
+    for host, (eth0, lo) in zip(network.hosts, before, strict=True):
+        assert expected <= host.sent_bytes("eth0") - eth0 <= 1.1 * expected
+        assert host.sent_bytes("lo") - lo <= 0.05 * expected
+
+
+def test_output_and_exit_code_of_the_other_host(network):
+    done = _launch(
+        network, (2, 1), "sh", "-c", f"! {IS_LAST} || {{ hostname; exit 7; }}; sleep 600"
+    )
+    assert done.returncode == 7
+    assert done.stdout.splitlines() == ["adasum2"]
+
+
+def test_timeout_ends_the_ranks_of_both_hosts(network):
+    mark = str(uuid.uuid4())
+    script = f"trap '' TERM INT; sleep 600; : {mark}"
+    done = _launch(network, (1, 2), "--timeout=5", "sh", "-c", script)
+    assert done.returncode == 124
+    assert "ended all ranks after 5 s" in done.stderr
+    _await(lambda: not _running(mark), "ranks are left")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signal_ends_the_ranks_of_both_hosts(network, number, tmp_path):
+    mark = str(uuid.uuid4())
+    script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
+    started = subprocess.Popen(_command(network, (1, 2), "sh", "-c", script), env=ENVIRONMENT)
+    try:
+        _await(lambda: len(list(tmp_path.iterdir())) == 3, "the ranks did not start")
+        started.send_signal(number)
+        code = started.wait(LIMIT_SECONDS)
+    finally:
+        started.kill()
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+    _await(lambda: not _running(mark), "ranks are left")
