@@ -25,6 +25,18 @@ def compiled(
 ) -> tuple[keras.Model, int]:
     """A compiled model and N; mode "plain" leaves the optimizer as it is."""
     replicas = strategy(num_local)
+    model = compiled_under(replicas, make_optimizer, mode, make_model, **compile_options)
+    return model, replicas.num_replicas_in_sync
+
+
+def compiled_under(
+    replicas: tf_adasum.AdasumStrategy,
+    make_optimizer: Callable[[], keras.optimizers.Optimizer],
+    mode: str,
+    make_model: Callable[[], keras.Model] = small_model,
+    **compile_options,
+) -> keras.Model:
+    """A compiled model of this strategy, as `compiled` makes it."""
     with replicas.scope():
         keras.utils.set_random_seed(7)
         model = make_model()
@@ -32,7 +44,7 @@ def compiled(
         if mode != "plain":
             optimizer = tf_adasum.wrap(optimizer, mode=mode)
         model.compile(optimizer=optimizer, loss="mse", **compile_options)
-    return model, replicas.num_replicas_in_sync
+    return model
 
 
 def check_fit(model: keras.Model, recipe: Recipe, make_examples: Callable = examples) -> None:

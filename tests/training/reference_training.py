@@ -25,6 +25,7 @@ class Recipe(NamedTuple):
         decay: weight decay times learning rate, taken off the weights before the step.
         clipnorm: the largest norm of a replica's gradient of one variable, or None.
         accumulate: number of batches whose gradients each replica averages before a step.
+        combine: the reduction of a list of all replicas' arrays of one variable.
     """
 
     model: Callable[[], keras.Model]
@@ -35,6 +36,7 @@ class Recipe(NamedTuple):
     decay: float = 0.0
     clipnorm: float | None = None
     accumulate: int = 1
+    combine: Callable[[list[np.ndarray]], np.ndarray] = adasum.reduce
 
 
 class ReferenceTraining:
@@ -62,7 +64,7 @@ class ReferenceTraining:
         self._waiting.clear()
         self.weights = [(w * np.float32(1 - self._recipe.decay)) for w in self.weights]
         if self._recipe.mode != "delta":
-            combine = adasum.reduce if self._recipe.mode == "gradient" else mean.reduce
+            combine = self._recipe.combine if self._recipe.mode == "gradient" else mean.reduce
             combined = [combine(leaves) for leaves in zip(*gradients)]
             self.weights = self._stepped(self._optimizers[0], combined)
             return
@@ -71,7 +73,7 @@ class ReferenceTraining:
             for o, g in zip(self._optimizers, gradients)
         ]
         self.weights = [
-            (old + adasum.reduce(leaves)).astype(np.float32)
+            (old + self._recipe.combine(leaves)).astype(np.float32)
             for old, leaves in zip(self.weights, zip(*deltas))
         ]
 
