@@ -1,0 +1,208 @@
+// The stages of a local reduction on ranks as they are: shared memory on each host, messages
+// between hosts, and one rank that is late wherever it reads.
+
+#include "cc/communicator/hierarchy.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/communicator/blocks.h"
+#include "tests/cc/check.h"
+#include "tests/cc/worlds.h"
+
+namespace adasum {
+namespace {
+
+using test::Scope;
+using test::Wire;
+using test::World;
+
+// One rank's end: peers on its host through their shared memory, all others through messages.
+class HostsTransport : public Transport {
+ public:
+  HostsTransport(Transport* all, Transport* host, std::vector<int> ranks)
+      : all_(all), host_(host), ranks_(std::move(ranks)) {}
+
+  int rank() const override { return all_->rank(); }
+  int size() const override { return all_->size(); }
+  void SendRecv(const Send& send, const Recv& recv) override {
+    if (Place(Peer(send, recv)) < 0) return all_->SendRecv(send, recv);
+    host_->SendRecv(OnHost(send), OnHost(recv));
+  }
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    if (Place(Peer(send, recv)) < 0) return all_->Exchange(send, recv);
+    return host_->Exchange(OnHost(send), OnHost(recv));
+  }
+  int64_t StepBytes(int peer) const override {
+    return Place(peer) < 0 ? all_->StepBytes(peer) : host_->StepBytes(Place(peer));
+  }
+  bool needs_workspace() const override { return true; }
+  void* Workspace(int64_t num_bytes) override { return host_->Workspace(num_bytes); }
+
+ private:
+  static int Peer(const Send& send, const Recv& recv) {
+    return recv.num_bytes > 0 ? recv.peer : send.peer;
+  }
+  int Place(int rank) const {
+    auto found = std::find(ranks_.begin(), ranks_.end(), rank);
+    return found == ranks_.end() ? -1 : static_cast<int>(found - ranks_.begin());
+  }
+  template <typename Message>
+  Message OnHost(Message message) const {
+    message.peer = message.num_bytes > 0 ? Place(message.peer) : 0;
+    return message;
+  }
+
+  Transport* all_;
+  Transport* host_;
+  std::vector<int> ranks_;  // of this host
+};
+
+// Comes late to everything that it copies, delivers or adds.
+class LateArithmetic : public CpuArithmetic {
+ public:
+  explicit LateArithmetic(std::chrono::milliseconds delay) : delay_(delay) {}
+  void Copy(void* to, const void* from, int64_t num_bytes) override {
+    std::this_thread::sleep_for(delay_);
+    CpuArithmetic::Copy(to, from, num_bytes);
+  }
+  void Deliver(void* to, const void* from, int64_t num_bytes) override {
+    std::this_thread::sleep_for(delay_);
+    CpuArithmetic::Deliver(to, from, num_bytes);
+  }
+  void Add(DType dtype, const std::vector<Piece>& pieces) override {
+    std::this_thread::sleep_for(delay_);
+    CpuArithmetic::Add(dtype, pieces);
+  }
+
+ private:
+  std::chrono::milliseconds delay_;
+};
+
+// Ranks on hosts that reduce the same list of float32 tensors again and again.
+class Ranks {
+ public:
+  Ranks(HostRanks hosts, std::vector<int64_t> counts)
+      : hosts_(std::move(hosts)), segments_(counts), all_(Wire::kCopies, NumRanks(hosts_)) {
+    host_of_.resize(all_.size());
+    for (const auto& ranks : hosts_) {
+      for (int rank : ranks) host_of_[rank] = static_cast<int>(on_host_.size());
+      on_host_.push_back(std::make_unique<World>(Wire::kSharedMemory, ranks.size()));
+    }
+  }
+
+  // Runs `rounds` requests, between which the ranks agree on nothing but their number; returns how
+  // many elements were wrong on any rank.
+  int64_t Reduce(int rounds, int late_rank) {
+    std::vector<int64_t> num_wrong(all_.size(), 0);
+    test::ForEachRank(all_.size(), [&](int rank) {
+      const int host = host_of_[rank];
+      const std::vector<int>& ranks = hosts_[host];
+      int place = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+      HostsTransport transport(&all_.transport(rank), &on_host_[host]->transport(place), ranks);
+      LateArithmetic arithmetic(std::chrono::milliseconds(rank == late_rank ? 3 : 0));
+      LeafScratch scratch;
+      HierarchyScratch hierarchy_scratch;
+      Hierarchy hierarchy(&transport, hosts_, &hierarchy_scratch);
+      for (int round = 0; round < rounds; ++round) {
+        num_wrong[rank] += ReduceOnce(rank, round, &hierarchy, arithmetic, scratch);
+        Agree(transport);
+      }
+    });
+    int64_t total = 0;
+    for (int64_t count : num_wrong) total += count;
+    return total;
+  }
+
+ private:
+  static int NumRanks(const HostRanks& hosts) {
+    int count = 0;
+    for (const auto& ranks : hosts) count += static_cast<int>(ranks.size());
+    return count;
+  }
+
+  // Element i belongs to one host alone: across hosts vectors are orthogonal, and all sums exact.
+  float Value(int rank, int round, int64_t i) const {
+    bool is_own = i % static_cast<int64_t>(hosts_.size()) == host_of_[rank];
+    return is_own ? static_cast<float>((i * 7 + rank * 131 + round * 17) % 1021) : 0.0f;
+  }
+
+  int64_t ReduceOnce(int rank, int round, Hierarchy* hierarchy, Arithmetic& arithmetic,
+                     LeafScratch& scratch) const {
+    std::vector<float> values(segments_.num_elements());
+    for (int64_t i = 0; i < segments_.num_elements(); ++i) values[i] = Value(rank, round, i);
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;  // in place, as in a training step
+    for (int64_t tensor = 0; tensor < segments_.size(); ++tensor) {
+      inputs.push_back(&values[segments_.offset(tensor)]);
+      outputs.push_back(&values[segments_.offset(tensor)]);
+    }
+    ReduceInBlocks(FindReduction("sum"), {DType::kFloat32, segments_, inputs, outputs},
+                   hierarchy->host(), arithmetic, scratch);
+    hierarchy->CombineHosts(FindReduction("adasum"), DType::kFloat32, segments_, outputs,
+                            arithmetic);
+    int64_t num_wrong = 0;
+    for (int64_t i = 0; i < segments_.num_elements(); ++i) {
+      float expected = 0;
+      for (int of = 0; of < all_.size(); ++of) expected += Value(of, round, i);
+      num_wrong += values[i] != expected;
+    }
+    return num_wrong;
+  }
+
+  // The communicator's agreement before the next request, as far as memory is concerned.
+  static void Agree(Transport& transport) {
+    char mine = 0, theirs = 0;
+    for (int to = 0; to < transport.size(); ++to) {
+      for (int from = 0; from < transport.size(); ++from) {
+        if (from == to) continue;
+        if (transport.rank() == from) transport.SendRecv({to, &mine, 1}, {0, nullptr, 0});
+        if (transport.rank() == to) transport.SendRecv({0, nullptr, 0}, {from, &theirs, 1});
+      }
+    }
+  }
+
+  const HostRanks hosts_;
+  const Segments segments_;
+  World all_;
+  std::vector<int> host_of_;
+  std::vector<std::unique_ptr<World>> on_host_;
+};
+
+const HostRanks kMaps[] = {{{0}, {1}},       {{0, 1}, {2}},       {{0}, {1, 2}},
+                           {{0, 2}, {1, 3}}, {{0, 1, 2}, {3, 4}}, {{0, 3}, {1}, {2, 4, 5}}};
+
+std::string Describe(const HostRanks& hosts) {
+  std::string text;
+  for (const auto& ranks : hosts) text += (text.empty() ? "" : "+") + std::to_string(ranks.size());
+  return text + " ranks";
+}
+
+TEST(SumsOfHostsThatAreOrthogonal) {
+  for (const HostRanks& hosts : kMaps) {
+    for (const std::vector<int64_t>& counts :
+         {std::vector<int64_t>{1000}, {0, 1}, {5, 0, 300, 1, 70000, 64}}) {
+      Scope scope(Describe(hosts) + ", " + std::to_string(counts.size()) + " tensors");
+      CHECK_EQ(Ranks(hosts, counts).Reduce(3, -1), int64_t{0});
+    }
+  }
+}
+
+// Several blocks and steps of 1 MiB: who is ahead must not write over what the late one still
+// reads, in whichever stage that is.
+TEST(NobodyOverwritesWhatALateRankReads) {
+  const std::vector<int64_t> counts = {260000, 10, 270000, 600000};
+  for (const HostRanks& hosts : {HostRanks{{0, 1, 2}, {3}}, HostRanks{{0, 1}, {2, 3}}}) {
+    for (int late_rank = 0; late_rank < 3; ++late_rank) {
+      Scope scope(Describe(hosts) + ", rank " + std::to_string(late_rank) + " is late");
+      CHECK_EQ(Ranks(hosts, counts).Reduce(2, late_rank), int64_t{0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adasum
+
+int main() { return adasum::test::RunAll(); }
