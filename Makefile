@@ -18,12 +18,13 @@ BAZEL ?= bazel
 VENV := .venv
 STAMPS := $(VENV)/stamps
 
-.PHONY: help setup build test demo bench wheel lint format clean
+.PHONY: help setup build test test-hosts demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up, build and train the digits model on 4 ranks, once per reduction"
 	@echo "make test    set up, build and run all tests"
+	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
 	@echo "make bench   setup, build and time allreduces against MPI's own, on 2 and 4 ranks"
@@ -55,6 +56,9 @@ build: setup
 
 test: build
 	$(BAZEL) test $(TEST_FLAGS) //...
+
+test-hosts: build
+	$(BAZEL) test $(TEST_FLAGS) //tests/hosts:hosts_test
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)
