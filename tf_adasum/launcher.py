@@ -162,7 +162,15 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         metavar="N",
         help="number of ranks (default: mpirun's, one a core)",
     )
-    parser.add_argument("-H", "--hosts", metavar="HOST[:RANKS],...", help="hosts to run on")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-H", "--hosts", metavar="HOST[:RANKS],...", help="hosts to run on")
+    where.add_argument(
+        "--hostfile",
+        type=_hosts_of_file,
+        dest="hosts",
+        metavar="FILE",
+        help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS",
+    )
     parser.add_argument(
         "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
     )
@@ -195,6 +203,14 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0. Received: {text}")
     return value
+
+
+def _hosts_of_file(path: str) -> str:
+    try:
+        with open(path) as lines:
+            return placement.hosts_of_lines(lines)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from error
 
 
 def _program(program: list[str]) -> list[str]:

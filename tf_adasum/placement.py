@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
@@ -37,6 +38,28 @@ def slots(hosts: str) -> int:
     """Returns how many ranks the hosts take, as mpirun counts: one, unless it says host:ranks."""
     counts = (host.rpartition(":")[2] for host in hosts.split(","))
     return sum(int(count) if count.isdigit() else 1 for count in counts)
+
+
+def hosts_of_lines(lines: Iterable[str]) -> str:
+    """Returns the hosts of a host file as -H takes them: host:ranks,...
+
+    Args:
+      lines: `host`, `host:ranks` or `host slots=ranks` each, with further words of Open MPI's
+        (max_slots=...) left out; blank lines and what follows a # are skipped.
+
+    Raises:
+      ValueError: if there is no host, or slots= is not followed by a number.
+    """
+    hosts = []
+    for line in lines:
+        name, *words = line.partition("#")[0].split() or [""]
+        for word in words:
+            if word.startswith("slots="):
+                name += f":{int(word.removeprefix('slots='))}"
+        hosts += [name] if name else []
+    if not hosts:
+        raise ValueError("expected a host on some line. Received: none")
+    return ",".join(hosts)
 
 
 def oversubscribed(ranks: int | None, hosts: str | None) -> bool:

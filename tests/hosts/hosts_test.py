@@ -107,6 +107,25 @@ def test_output_and_exit_code_of_the_other_host(network):
     assert done.stdout.splitlines() == ["adasum2"]
 
 
+def test_hosts_of_a_file(network, tmp_path):
+    """The ranks of the other host get the caller's variables, as with -H."""
+    path = tmp_path / "hosts"
+    path.write_text("".join(f"{host.name} slots=1\n" for host in network.hosts))
+    done = subprocess.run(
+        network.hosts[0].command(
+            *(sys.executable, "-m", "tf_adasum.launcher", "-np", "2", "--hostfile", str(path)),
+            *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", "--timeout=60"),
+            *("sh", "-c", "echo $(hostname) $TF_OF_THE_CALLER"),
+        ),
+        env={**ENVIRONMENT, "TF_OF_THE_CALLER": "mine"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert sorted(done.stdout.splitlines()) == ["adasum1 mine", "adasum2 mine"], done.stderr
+
+
 def test_timeout_ends_the_ranks_of_both_hosts(network):
     mark = str(uuid.uuid4())
     script = f"trap '' TERM INT; sleep 600; : {mark}"

@@ -44,6 +44,22 @@ def test_hosts_and_their_slots(monkeypatch):
     assert "--oversubscribe" in _command(monkeypatch, "openmpi", "-H", "a,b", "-np", "3", "sh")
 
 
+def test_hosts_of_a_file(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text("# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\n")
+    assert launcher._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c"
+    assert placement.slots("a:2,b:3,c") == 6
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=many\n"])
+def test_a_file_without_hosts_is_refused(tmp_path, text, capsys):
+    path = tmp_path / "hosts"
+    path.write_text(text)
+    with pytest.raises(SystemExit):
+        launcher._parse(["--hostfile", str(path), "sh"])
+    assert str(path) in capsys.readouterr().err
+
+
 def test_variables_travel_to_other_hosts(monkeypatch):
     environment = {"PYTHONPATH": "/p", "TF_X": "1", "SECRET": "no"}
     command = _command(monkeypatch, "openmpi", "-H", "a", "sh", environment=environment)
