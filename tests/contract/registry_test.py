@@ -25,7 +25,7 @@ def test_one_cxx_file_each():
     assert set(reductions.names()) <= _names("cc/reductions", ".cc")
     others = _names("cc/reductions", ".cc") - set(reductions.names())
     # The traversal and the registry themselves.
-    assert others == {"halving_doubling", "reduction"}
+    assert others == {"halving_doubling", "packed_leaf", "reduction"}
 
 
 def test_one_python_file_each():
