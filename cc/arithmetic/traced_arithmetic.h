@@ -12,6 +12,7 @@ class TracedArithmetic : public Arithmetic {
  public:
   TracedArithmetic(Arithmetic* inner, Timeline* timeline) : inner_(inner), timeline_(timeline) {}
 
+  int Width() const override { return inner_->Width(); }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override {
     TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, pieces));
     inner_->AddMoments(dtype, pieces, moments);

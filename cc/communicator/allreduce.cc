@@ -96,8 +96,13 @@ void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workpla
   const Segments segments = SegmentsOf(tensors);
   CpuArithmetic cpu(ChooseCpuKernels(),
                     segments.num_elements() * ElementBytes(tensors.dtype) >= kMoreThanCached);
-  TracedArithmetic traced(&cpu, workplace.timeline);
-  Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : cpu;
+  // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
+  // lend: steps are as long as the cores are many, and both sides take the same.
+  const int num_cores = workplace.cores / static_cast<int>(tensors.inputs.size());
+  ParallelArithmetic parallel(&cpu, num_cores, tensors.lend);
+  Arithmetic& chosen = num_cores > 1 ? static_cast<Arithmetic&>(parallel) : cpu;
+  TracedArithmetic traced(&chosen, workplace.timeline);
+  Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : chosen;
   if (stages.inside == nullptr) {
     return ReduceReplicas(tensors, *stages.across, workplace.transport, arithmetic, workplace);
   }

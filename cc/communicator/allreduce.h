@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/arithmetic/parallel_arithmetic.h"
 #include "cc/communicator/communicator.h"
 #include "cc/core/dtype.h"
 
@@ -29,6 +30,8 @@ struct AllreduceTensors {
   // The reduction inside every host, `reduction` being that over the hosts' results (hierarchy.h);
   // empty for one tree over all leaves.
   std::string local_reduction = {};
+  // Where other threads for the arithmetic come from; null for none.
+  LendThread lend = nullptr;
 };
 
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.

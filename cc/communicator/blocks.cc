@@ -16,7 +16,9 @@ int64_t BlockBytes(const Transport& transport) {
 
 void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
                     Arithmetic& arithmetic, LeafScratch& scratch) {
-  const int64_t block_elements = BlockBytes(transport) / ElementBytes(tensors.dtype);
+  // Every core has a cache of its own.
+  const int64_t block_bytes = BlockBytes(transport) * arithmetic.Width();
+  const int64_t block_elements = block_bytes / ElementBytes(tensors.dtype);
   const Segments& all = tensors.segments;
   for (int64_t begin = 0; begin < all.size();) {
     std::vector<int64_t> num_elements;

@@ -29,6 +29,7 @@ namespace adasum {
 // What a request works with while the communication thread runs it.
 struct Workplace {
   Transport& transport;
+  const int cores;
   const HostRanks& hosts;
   const WaitLimits& limits;
   // One per replica of this process, kept from request to request.
@@ -53,6 +54,8 @@ struct Request {
 struct Placement {
   int local_rank = 0;
   int local_size = 1;
+  // How many cores every rank has for its arithmetic; the same on all ranks.
+  int cores = 1;
   HostRanks hosts = {{0}};
 };
 

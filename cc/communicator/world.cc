@@ -1,5 +1,6 @@
 #include "cc/communicator/world.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,6 +53,7 @@ struct Member {
   int next_context;
   int key;
   std::optional<int> color;
+  int cores;  // of its host, that it may run on
   std::string host;
 };
 
@@ -64,10 +66,24 @@ std::string HostName() {
   return text;
 }
 
+// TF_ADASUM_CORES overrides it, for hosts whose cores are wanted by others.
+int NumCores() {
+  const char* text = std::getenv("TF_ADASUM_CORES");
+  if (text != nullptr && *text != '\0') {
+    int cores = std::atoi(text);
+    if (cores >= 1) return cores;
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("Expected TF_ADASUM_CORES to be a positive number. Received: ") + text);
+  }
+  cpu_set_t affinity;
+  return sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
+}
+
 std::string Serialize(const Member& member) {
   std::ostringstream out;
   out << member.world_rank << ' ' << member.next_context << ' ' << member.key << ' '
-      << (member.color ? std::to_string(*member.color) : "-") << ' ' << member.host;
+      << (member.color ? std::to_string(*member.color) : "-") << ' ' << member.cores << ' '
+      << member.host;
   return out.str();
 }
 
@@ -75,13 +91,27 @@ Member Parse(const std::string& text) {
   std::istringstream in(text);
   Member member;
   std::string color;
-  in >> member.world_rank >> member.next_context >> member.key >> color >> member.host;
+  in >> member.world_rank >> member.next_context >> member.key >> color >> member.cores >>
+      member.host;
   if (color != "-") member.color = std::stoi(color);
   return member;
 }
 
+// What every rank has at least, where the ranks of a host share what each of them may run on.
+int CoresOfEach(const std::vector<Member>& members, const HostRanks& hosts) {
+  // More would wait for memory, not for arithmetic.
+  constexpr int kMostOfUse = 8;
+  int fewest = kMostOfUse;
+  for (const std::vector<int>& ranks : hosts) {
+    for (int rank : ranks) {
+      fewest = std::min(fewest, members[rank].cores / static_cast<int>(ranks.size()));
+    }
+  }
+  return std::max(fewest, 1);
+}
+
 Placement PlacementOf(const std::vector<Member>& members, int rank) {
-  Placement placement{0, 0, {}};
+  Placement placement{0, 0, 1, {}};
   std::map<std::string, size_t> index_of;  // in placement.hosts
   for (size_t other = 0; other < members.size(); ++other) {
     auto [found, is_new] = index_of.insert({members[other].host, placement.hosts.size()});
@@ -91,6 +121,7 @@ Placement PlacementOf(const std::vector<Member>& members, int rank) {
     placement.local_rank += static_cast<int>(other) < rank;
     placement.local_size += 1;
   }
+  placement.cores = CoresOfEach(members, placement.hosts);
   return placement;
 }
 
@@ -154,7 +185,7 @@ class MpiGroup : public Group {
  private:
   // A request like any other, so that it meets no data message on the way.
   std::vector<Member> GatherMembers(std::optional<int> color, int key) {
-    Member mine{world_->rank(), next_context, key, color, HostName()};
+    Member mine{world_->rank(), next_context, key, color, NumCores(), HostName()};
     std::vector<Member> members;
     communicator_->RunAndWait({Intent("split", "split"),
                                [&](Workplace& workplace) {
@@ -196,7 +227,7 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   ReadWaitLimits(&limits);
   MpiTransport transport(world, everyone, 0, limits);
   std::vector<Member> members;
-  Member mine{world->rank(), 1, 0, 0, HostName()};
+  Member mine{world->rank(), 1, 0, 0, NumCores(), HostName()};
   for (const std::string& text : GatherTexts(transport, Serialize(mine))) {
     members.push_back(Parse(text));
   }

@@ -38,6 +38,10 @@ class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
 
+  // How many cores work at once: as many times longer are the steps worth taking. Equal on all
+  // ranks of a collective.
+  virtual int Width() const { return 1; }
+
   // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only.
   virtual void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) = 0;
 

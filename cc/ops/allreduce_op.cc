@@ -59,6 +59,12 @@ class AllreduceOp : public AsyncOpKernel {
     AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {},
                              {},    {},         local_reduction_};
     OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
+    // TensorFlow's own threads help where they have nothing else to do; nothing waits for them.
+    if (auto* threads = context->device()->tensorflow_cpu_worker_threads()) {
+      tensors.lend = [pool = threads->workers](std::function<void()> work) {
+        pool->Schedule(std::move(work));
+      };
+    }
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),
               [context, group, done](const Error* error) {

@@ -62,8 +62,11 @@ class Traversal {
   }
 
  private:
+  // Every core has a cache of its own.
+  int64_t StepBytes(int peer) const { return transport_.StepBytes(peer) * arithmetic_.Width(); }
+
   Steps StepsWith(int peer, Range keep, Range give) const {
-    return {keep, give, leaf_.Elements(transport_.StepBytes(peer))};
+    return {keep, give, leaf_.Elements(StepBytes(peer))};
   }
 
   void Open() {
@@ -72,14 +75,14 @@ class Traversal {
     uses_ring_ = transport_.needs_workspace() && transport_.size() == 2;
     if (!uses_ring_) return leaf_.Open(all_, 0);
     const Level& level = schedule_.levels[0];
-    int64_t step_bytes = std::min(transport_.StepBytes(level.peer), leaf_.Bytes(level.keep));
+    int64_t step_bytes = std::min(StepBytes(level.peer), leaf_.Bytes(level.keep));
     leaf_.Open(level.give, 2 * step_bytes);
   }
 
   // Where the own part of a level's step i is combined.
   char* ResultPlace(Range keep, int64_t i) const {
     if (!uses_ring_) return leaf_.Work(keep);
-    return leaf_.Extra() + (i % 2) * transport_.StepBytes(schedule_.levels[0].peer);
+    return leaf_.Extra() + (i % 2) * StepBytes(schedule_.levels[0].peer);
   }
 
   // A leaf beyond the power of two gives everything away and hears the result last.

@@ -1,0 +1,170 @@
+#include "cc/arithmetic/parallel_arithmetic.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace adasum {
+namespace {
+
+// Worth handing to another core: some ten microseconds.
+constexpr int64_t kSliceBytes = int64_t{64} << 10;
+
+// Shared with helpers, which may come when all is over and the caller gone.
+struct Tasks {
+  explicit Tasks(int64_t count, const std::function<void(int64_t)>* task)
+      : count(count), task(task) {}
+
+  // Takes tasks until none is left. `task` is only looked at by who has one to do, for which the
+  // caller waits.
+  void Work() {
+    for (int64_t i; (i = next.fetch_add(1)) < count;) {
+      try {
+        (*task)(i);
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+      num_done.fetch_add(1);
+    }
+  }
+
+  const int64_t count;
+  const std::function<void(int64_t)>* const task;
+  std::atomic<int64_t> next{0};
+  std::atomic<int64_t> num_done{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+};
+
+const void* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
+void* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
+
+std::vector<Piece> SlicesOf(const std::vector<Piece>& pieces, int64_t element_bytes) {
+  const int64_t slice = kSliceBytes / element_bytes;
+  std::vector<Piece> slices;
+  for (const Piece& piece : pieces) {
+    for (int64_t begin = 0; begin < piece.num_elements; begin += slice) {
+      int64_t skip = begin * element_bytes;
+      slices.push_back({piece.segment, At(piece.left, skip), At(piece.right, skip),
+                        piece.out == nullptr ? nullptr : At(piece.out, skip),
+                        piece.copy == nullptr ? nullptr : At(piece.copy, skip),
+                        std::min(slice, piece.num_elements - begin)});
+    }
+  }
+  return slices;
+}
+
+// Runs of slices, each worth a task.
+std::vector<std::vector<Piece>> GroupsOf(const std::vector<Piece>& pieces, int64_t element_bytes) {
+  std::vector<std::vector<Piece>> groups;
+  int64_t room = 0;
+  for (const Piece& slice : SlicesOf(pieces, element_bytes)) {
+    int64_t num_bytes = slice.num_elements * element_bytes;
+    if (groups.empty() || num_bytes > room) {
+      groups.emplace_back();
+      room = kSliceBytes;
+    }
+    groups.back().push_back(slice);
+    room -= num_bytes;
+  }
+  return groups;
+}
+
+}  // namespace
+
+void ForEachTask(int64_t num_tasks, int num_helpers, const LendThread& lend,
+                 const std::function<void(int64_t)>& task) {
+  if (num_tasks <= 1 || num_helpers == 0 || !lend) {
+    for (int64_t i = 0; i < num_tasks; ++i) task(i);
+    return;
+  }
+  auto tasks = std::make_shared<Tasks>(num_tasks, &task);
+  for (int64_t i = 0; i < std::min<int64_t>(num_helpers, num_tasks - 1); ++i) {
+    lend([tasks] { tasks->Work(); });
+  }
+  tasks->Work();
+  // Those that others have begun: a few microseconds of arithmetic each.
+  while (tasks->num_done.load() < num_tasks) std::this_thread::yield();
+  if (tasks->failure) std::rethrow_exception(tasks->failure);
+}
+
+void ParallelArithmetic::Run(int64_t num_tasks, const std::function<void(int64_t)>& task) {
+  ForEachTask(num_tasks, width_ - 1, lend_, [&](int64_t i) {
+    task(i);
+    inner_->Finish();  // a helper's stores, before the caller says that they are there
+  });
+}
+
+void ParallelArithmetic::ForEachGroup(DType dtype, const std::vector<Piece>& pieces,
+                                      const std::function<void(const std::vector<Piece>&)>& work) {
+  const std::vector<std::vector<Piece>> groups = GroupsOf(pieces, ElementBytes(dtype));
+  Run(static_cast<int64_t>(groups.size()), [&](int64_t i) { work(groups[i]); });
+}
+
+void ParallelArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces,
+                                    Moments* moments) {
+  // Each slice sums for itself; the sums are added in the order of the slices, on this thread.
+  std::vector<std::vector<Piece>> groups = GroupsOf(pieces, ElementBytes(dtype));
+  std::vector<std::vector<Moments>> sums(groups.size());
+  Run(static_cast<int64_t>(groups.size()), [&](int64_t i) {
+    std::vector<Piece> slices = groups[i];
+    for (size_t k = 0; k < slices.size(); ++k) slices[k].segment = static_cast<int64_t>(k);
+    sums[i].resize(slices.size());
+    inner_->AddMoments(dtype, slices, sums[i].data());
+  });
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (size_t k = 0; k < groups[i].size(); ++k) {
+      Moments& total = moments[groups[i][k].segment];
+      total.dot += sums[i][k].dot;
+      total.left_norm2 += sums[i][k].left_norm2;
+      total.right_norm2 += sums[i][k].right_norm2;
+    }
+  }
+}
+
+void ParallelArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
+                                 const Coefficients* coefficients) {
+  ForEachGroup(dtype, pieces, [&](const std::vector<Piece>& slices) {
+    inner_->Combine(dtype, slices, coefficients);
+  });
+}
+
+void ParallelArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
+  ForEachGroup(dtype, pieces,
+               [&](const std::vector<Piece>& slices) { inner_->Add(dtype, slices); });
+}
+
+void ParallelArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
+  ForEachGroup(DType::kBool, pieces,
+               [&](const std::vector<Piece>& slices) { inner_->LogicalAnd(slices); });
+}
+
+void ParallelArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
+  ForEachGroup(dtype, pieces,
+               [&](const std::vector<Piece>& slices) { inner_->Divide(dtype, slices, divisor); });
+}
+
+void ParallelArithmetic::ForEachPart(int64_t num_bytes,
+                                     const std::function<void(int64_t, int64_t)>& copy) {
+  Run((num_bytes + kSliceBytes - 1) / kSliceBytes, [&](int64_t i) {
+    int64_t begin = i * kSliceBytes;
+    copy(begin, std::min(kSliceBytes, num_bytes - begin));
+  });
+}
+
+void ParallelArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
+  ForEachPart(num_bytes,
+              [&](int64_t begin, int64_t n) { inner_->Copy(At(to, begin), At(from, begin), n); });
+}
+
+void ParallelArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
+  ForEachPart(num_bytes, [&](int64_t begin, int64_t n) {
+    inner_->Deliver(At(to, begin), At(from, begin), n);
+  });
+}
+
+}  // namespace adasum

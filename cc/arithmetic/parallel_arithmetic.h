@@ -1,0 +1,55 @@
+// Arithmetic on several cores: the calling thread's, and those of whoever lends some.
+#ifndef ADASUM_ARITHMETIC_PARALLEL_ARITHMETIC_H_
+#define ADASUM_ARITHMETIC_PARALLEL_ARITHMETIC_H_
+
+#include <functional>
+#include <vector>
+
+#include "cc/core/arithmetic.h"
+
+namespace adasum {
+
+// Runs a function on another thread, soon or late or never; null where there is no other thread.
+using LendThread = std::function<void(std::function<void()>)>;
+
+// Calls task(i) once for every i in [0, num_tasks), on this thread and on up to `num_helpers` that
+// `lend` provides; returns when all have returned, and throws what the first of them threw. No
+// task waits for a helper: what helpers have not begun, this thread does.
+void ForEachTask(int64_t num_tasks, int num_helpers, const LendThread& lend,
+                 const std::function<void(int64_t)>& task);
+
+// Cuts pieces into slices whose size depends on nothing but theirs: a result is the same, bit by
+// bit, whoever helps. `inner` must outlive this and take calls from several threads.
+class ParallelArithmetic : public Arithmetic {
+ public:
+  // `width`: how many cores, at least 1; `lend` may be null.
+  ParallelArithmetic(Arithmetic* inner, int width, LendThread lend)
+      : inner_(inner), width_(width), lend_(std::move(lend)) {}
+
+  int Width() const override { return width_; }
+  void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
+  void Combine(DType dtype, const std::vector<Piece>& pieces,
+               const Coefficients* coefficients) override;
+  void Add(DType dtype, const std::vector<Piece>& pieces) override;
+  void LogicalAnd(const std::vector<Piece>& pieces) override;
+  void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
+  void Copy(void* to, const void* from, int64_t num_bytes) override;
+  void Deliver(void* to, const void* from, int64_t num_bytes) override;
+  void Finish() override { inner_->Finish(); }
+
+ private:
+  // Calls work(slices) for groups of slices that together make up the pieces.
+  void ForEachGroup(DType dtype, const std::vector<Piece>& pieces,
+                    const std::function<void(const std::vector<Piece>&)>& work);
+  void Run(int64_t num_tasks, const std::function<void(int64_t)>& task);
+  // Calls copy(begin, n) for parts of `num_bytes`.
+  void ForEachPart(int64_t num_bytes, const std::function<void(int64_t, int64_t)>& copy);
+
+  Arithmetic* inner_;
+  const int width_;
+  const LendThread lend_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ARITHMETIC_PARALLEL_ARITHMETIC_H_
