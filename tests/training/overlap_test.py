@@ -1,0 +1,60 @@
+"""Communication hides behind the backward pass: buckets leave as soon as their gradients exist.
+
+Real ranks train with `fit`. The backward pass sleeps 10 ms in each of 10 layers; each layer has
+1 MiB of gradients, which a slowed-down MPI (slow_wire.cc) carries in 8 ms.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).absolute().parent  # not resolved: what Bazel built is beside the link
+LAYERS = 10
+BACKWARD_SECONDS = 0.100
+COMMUNICATION_SECONDS = 0.080
+LAYER_BYTES = 2**20
+RANKS = 2  # each sends as many bytes as it has
+
+
+@pytest.fixture(scope="module")
+def seconds():
+    program = [str(HERE / "overlap_program.py"), str(BACKWARD_SECONDS / LAYERS), str(LAYERS)]
+    settings = {
+        "TF_ADASUM_SHARED_MEMORY": "0",
+        "SLOW_WIRE_BYTES_PER_SECOND": str(LAYERS * LAYER_BYTES / COMMUNICATION_SECONDS),
+        "LD_PRELOAD": str(HERE / "slow_wire.so"),
+    }
+    launcher = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(RANKS), "--timeout", "90"]
+    # Only the ranks get the settings: the launcher is no MPI program.
+    rank = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable]
+    done = subprocess.run(
+        [*launcher, *rank, *program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    print(line)
+    return json.loads(line)
+
+
+def test_the_wire_is_as_slow_as_it_should_be(seconds):
+    assert seconds["communication"] >= COMMUNICATION_SECONDS
+
+
+@pytest.mark.parametrize("mode", ["gradient", "delta"])
+def test_step_takes_little_more_than_the_backward_pass(seconds, mode):
+    assert seconds[f"{mode} bucketed"] <= 0.130
+
+
+@pytest.mark.parametrize("mode", ["gradient", "delta"])
+def test_one_bucket_would_wait_for_the_whole_backward_pass(seconds, mode):
+    # What the test above would see if nothing overlapped.
+    assert seconds[f"{mode} whole"] >= BACKWARD_SECONDS + COMMUNICATION_SECONDS
