@@ -1,6 +1,5 @@
 """Collectives on TensorFlow tensors, eager and inside tf.function."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,9 @@ from tf_adasum.communicator import Communicator, world
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _OTHERS = ("int32", "int64", "bool")
+# The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
+# value of an attribute, and names with shapes in them would fill the memory.
+_UNNAMED = ""
 
 
 def allreduce(
@@ -106,8 +108,8 @@ def allreduce_replicas(
     by_dtype = _indices_by_dtype(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
-        op_name = name or _name_of_content(reduction, part[0])
-        if len(by_dtype) > 1:
+        op_name = name or _UNNAMED
+        if name and len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
         reduced = native.ops.adasum_allreduce(
             handle,
@@ -161,7 +163,7 @@ def broadcast(
         communicator.handle,
         flat,
         root=root,
-        tensor_name=name or _name_of_content(f"broadcast{root}", flat),
+        tensor_name=name or _UNNAMED,
     )
     for copy, source in zip(copies, flat):
         copy.set_shape(source.shape)
@@ -199,11 +201,3 @@ def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, list[int]]:
     for index, tensor in enumerate(tensors):
         indices.setdefault(tensor.dtype.name, []).append(index)
     return indices
-
-
-def _name_of_content(operation: str, tensors: Sequence[tf.Tensor]) -> str:
-    """A name that is equal on all ranks without a counter, which could differ between traces."""
-    content = ";".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in tensors)
-    if len(content) > 64:
-        content = hashlib.sha256(content.encode()).hexdigest()[:16]
-    return f"{operation}:{content}"

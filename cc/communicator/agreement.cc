@@ -7,26 +7,38 @@
 #include "cc/transport/gather.h"
 
 namespace adasum {
+namespace {
 
-Intent::Intent(std::string name, std::string signature)
-    : name(std::move(name)),
-      signature(std::move(signature)),
-      digest{0xcbf29ce484222325u, 0x9ae16a3b2f90404fu} {
-  // Two runs of FNV-1a from different starts; the zero byte keeps name and signature apart.
-  auto feed = [this](const std::string& text) {
-    for (unsigned char byte : text + '\0') {
+using Digest = std::array<uint64_t, 2>;
+
+// Two runs of FNV-1a from different starts; the zero byte keeps name and signature apart.
+Digest DigestOf(const std::string& name, const std::string& signature) {
+  Digest digest{0xcbf29ce484222325u, 0x9ae16a3b2f90404fu};
+  for (const std::string* text : {&name, &signature}) {
+    for (unsigned char byte : *text + '\0') {
       digest[0] = (digest[0] ^ byte) * 0x100000001b3u;
       digest[1] = (digest[1] ^ byte) * 0x9e3779b97f4a7c15u;
       digest[1] ^= digest[1] >> 29;
     }
-  };
-  feed(this->name);
-  feed(this->signature);
+  }
+  return digest;
 }
 
-namespace {
+// What has no name goes by what it is; a long list of shapes by its beginning and a hash.
+std::string NameOf(const std::string& signature) {
+  constexpr size_t kLongest = 80;
+  if (signature.size() <= kLongest) return signature;
+  return signature.substr(0, kLongest) + "... " + std::to_string(DigestOf("", signature)[0]);
+}
 
-using Digest = std::array<uint64_t, 2>;
+}  // namespace
+
+Intent::Intent(std::string name, std::string signature)
+    : name(name.empty() ? NameOf(signature) : std::move(name)),
+      signature(std::move(signature)),
+      digest(DigestOf(this->name, this->signature)) {}
+
+namespace {
 
 // Dissemination: after round k every rank knows the least and the greatest digest of 2^(k+1)
 // ranks. They are equal if and only if all ranks' digests are.
@@ -116,7 +128,8 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
     const Intent& first = state.pending.front();
-    of_rank.push_back("'" + first.name + "' " + first.signature);
+    std::string name = first.name == NameOf(first.signature) ? "" : "'" + first.name + "' ";
+    of_rank.push_back(name + first.signature);
   }
   return "Expected all ranks to reduce tensors of the same name, waited " +
          std::to_string(seconds) + " s. Received: " + Describe(of_rank) +

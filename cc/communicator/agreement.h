@@ -23,6 +23,7 @@ namespace adasum {
 // What ranks compare: the name says which requests belong together, the signature (operation,
 // dtype, shapes, ...) what must be equal.
 struct Intent {
+  // An empty name is made from the signature.
   Intent(std::string name, std::string signature);
 
   std::string name;

@@ -96,6 +96,27 @@ TEST(RequestsOfOneNameKeepTheirOrder) {
   });
 }
 
+// Without a name: told apart by what they are, also where a long list differs only at its end.
+TEST(UnnamedRequestsMeetByTheirContent) {
+  Intent nothing("", "sum of [3]");
+  CHECK_TRUE(nothing.digest == Intent("", "sum of [3]").digest);
+  CHECK_TRUE(nothing.digest != Intent("", "sum of [4]").digest);
+  std::string shapes(10000, '3');
+  CHECK_TRUE(Intent("", shapes + "3").name != Intent("", shapes + "4").name);
+  CHECK_TRUE(Intent("", shapes).name.size() < 200);
+  ForEachWorld({2, 3}, [](Wire wire, int size) {
+    Ranks ranks(wire, size);
+    ForEachRank(size, [&](int rank) {
+      // Rank 0 has them the other way round.
+      VectorRequest first(ranks[rank], "", std::vector<double>(rank == 0 ? 2 : 1, 1.0));
+      VectorRequest second(ranks[rank], "", std::vector<double>(rank == 0 ? 1 : 2, 1.0));
+      CHECK_EQ(Describe(first.Await()) + Describe(second.Await()), "");
+      CHECK_EQ(first.result()[0], 1.0 * size);
+      CHECK_EQ(second.result()[0], 1.0 * size);
+    });
+  });
+}
+
 // The last rank passes something else under the same name.
 TEST(UnlikeTensorsFailOnEveryRank) {
   struct Unlike {

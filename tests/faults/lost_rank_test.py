@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 LIMIT_SECONDS = 100
+SHARED_MEMORY_FOLDER = "/dev/shm"
 # Longer than the test may take: the ranks must end because one is lost, not because time is up.
 SILENCE_SECONDS = 600
 
@@ -112,3 +113,49 @@ def test_silent_rank_is_given_up(tmp_path):
     assert "for rank 1, which said nothing" in said["DEADLINE"]
     assert "TF_ADASUM_TIMEOUT_SECONDS" in said["DEADLINE"]
     assert "can't be used any more" in said["UNAVAILABLE"]
+
+
+# The last rank is killed by itself from outside of the allreduces, somewhere in their midst.
+IN_THE_MIDST = """
+import os, signal, sys, threading
+import tensorflow as tf
+import tf_adasum as adasum
+
+folder, seconds = sys.argv[1], float(sys.argv[2])
+world = adasum.world()
+tensors = [tf.ones([n]) for n in (300_000, 3, 1_000_000)]
+adasum.allreduce(tensors)
+with open("/proc/self/maps") as maps:
+    files = {line.split(maxsplit=5)[5].strip() for line in maps if "/dev/shm" in line}
+with open(os.path.join(folder, f"files{world.rank}"), "w") as listing:
+    listing.write("\\n".join(files))
+if seconds and world.rank == world.size - 1:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+for _ in range(10_000_000 if seconds else 5):
+    adasum.allreduce(tensors)
+open(os.path.join(folder, f"finished{world.rank}"), "w").close()
+"""
+
+
+def _left_behind(folder):
+    """Files in /dev/shm that a rank had mapped and that are still there."""
+    listings = list(folder.glob("files*"))
+    assert len(listings) == 2
+    files = {name for listing in listings for name in listing.read_text().split("\n") if name}
+    assert all(name.startswith(SHARED_MEMORY_FOLDER) for name in files)
+    return [name for name in files if os.path.exists(name)]
+
+
+@pytest.mark.parametrize("shared_memory", ["1", "0"])
+def test_rank_killed_in_the_midst_leaves_no_file(tmp_path, monkeypatch, shared_memory):
+    monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", shared_memory)
+    done = _launch(tmp_path, 2, IN_THE_MIDST, str(tmp_path), "0.5")
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
+    assert _finished(tmp_path) == []
+    after_the_kill = _left_behind(tmp_path)
+    done = _launch(tmp_path, 2, IN_THE_MIDST, str(tmp_path), "0")
+    assert done.returncode == 0, done.stderr
+    assert _finished(tmp_path) == ["finished0", "finished1"]
+    print(f"after the kill: {after_the_kill}")
+    assert after_the_kill == []
+    assert _left_behind(tmp_path) == []
