@@ -27,7 +27,7 @@ help:
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
-	@echo "make bench   setup, build and time allreduces against MPI's own, on 2 and 4 ranks"
+	@echo "make bench   setup, build and time allreduces against MPI's own, then training steps"
 	@echo "make wheel   setup and a wheel in dist/"
 	@echo "make lint    ruff and clang-format; make format repairs what they can"
 	@echo "make clean   remove what was built, keep .venv"
@@ -63,10 +63,15 @@ test-hosts: build
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)
 
-# Both numbers of ranks one after the other: timings don't share a machine.
+# One after the other: timings don't share a machine. Figures and plots go where docs/performance.md shows them.
+RESULTS := docs/performance
 bench: build
-	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.allreduce --json=bench2.json --plot=bench2.png $(BENCH)
-	$(VENV)/bin/adasumrun -np 4 $(VENV)/bin/python -m benchmarks.allreduce --json=bench4.json --plot=bench4.png $(BENCH)
+	for ranks in 2 4; do \
+	  $(VENV)/bin/adasumrun -np $$ranks $(VENV)/bin/python -m benchmarks.allreduce \
+	    --json=$(RESULTS)/allreduce$$ranks.json --plot=$(RESULTS)/allreduce$$ranks.png $(BENCH) || exit 1; \
+	done
+	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.step --json=$(RESULTS)/step.json
+	$(VENV)/bin/python -m benchmarks.memory --ranks=2 --json=$(RESULTS)/memory.json
 
 wheel: setup
 	$(BAZEL) build //:wheel

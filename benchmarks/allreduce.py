@@ -2,9 +2,13 @@
 
     adasumrun -np 2 python -m benchmarks.allreduce --json=allreduce.json --plot=allreduce.png
 
-Columns: median ms over the repetitions (each the time of the slowest rank); ratio to the better of
-MPI's two ways; algbw = bytes of the tensors / time; busbw = algbw * 2 (N - 1) / N, the rate at
-which a rank must send, and receive, in any allreduce that is optimal in bytes.
+Columns: median and quartiles in ms over the repetitions (each the time of the slowest rank); ratio
+to the better of MPI's two ways, and to a plain copy; algbw = bytes of the tensors / time; busbw =
+algbw * 2 (N - 1) / N, the rate at which a rank must send, and receive, in any allreduce that is
+optimal in bytes; sent = bytes that a rank sent / bytes of the tensors, counted in a run of its own
+and the most of any rank (an optimal allreduce: 2 (N - 1) / N).
+
+A list that does not fit the memory of this machine with so many ranks is left out, and named.
 """
 
 import os
@@ -22,11 +26,12 @@ import tf_adasum as adasum
 from benchmarks import report
 from benchmarks.gradient_lists import LISTS
 from benchmarks.interleaved import interleave
+from benchmarks.sent_bytes import count_sent_bytes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("min_exponent", 8, "Smallest single tensor: 2^this float32 elements.")
-flags.DEFINE_integer("max_exponent", 24, "Largest single tensor: 2^this float32 elements.")
-flags.DEFINE_multi_enum("list", ["resnet50", "bert-base"], list(LISTS), "Gradient lists.")
+flags.DEFINE_integer("max_exponent", 26, "Largest single tensor: 2^this float32 elements.")
+flags.DEFINE_multi_enum("list", list(LISTS), list(LISTS), "Gradient lists.")
 flags.DEFINE_integer("repetitions", 0, "Repetitions of each; 0 chooses by size.")
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
 flags.DEFINE_string("plot", None, "Where rank 0 writes a plot, a PNG.")
@@ -39,15 +44,20 @@ def main(_) -> None:
     cases = {f"2^{k}": [(2**k,)] for k in range(FLAGS.min_exponent, FLAGS.max_exponent + 1, 2)}
     cases.update({name: LISTS[name]() for name in FLAGS.list})
     rows = []
-    for index, (name, shapes) in enumerate(cases.items()):
+    for name, shapes in cases.items():
         num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
+        if not _fits(num_bytes):
+            if world.rank == 0:
+                print(f"{name:>10} left out: it does not fit the memory with {world.size} ranks")
+            continue
         repetitions = FLAGS.repetitions or int(np.clip(2**28 / num_bytes, 7, 200))
-        methods = _methods(name, shapes, mpi_only)
+        tensors, methods = _methods(name, shapes, mpi_only)
         timings = interleave(MPI.COMM_WORLD, methods, repetitions)
-        new_rows = report.rows(name, num_bytes, world.size, timings)
-        rows += new_rows
+        sent = _most_sent_bytes(tensors)
+        new_rows = report.rows(name, num_bytes, world.size, timings, sent)
         if world.rank == 0:
-            report.print_rows(new_rows, is_first=index == 0)
+            report.print_rows(new_rows, is_first=not rows)
+        rows += new_rows
     if world.rank == 0 and FLAGS.json:
         with open(FLAGS.json, "w") as file:
             json.dump({"ranks": world.size, "cores": os.cpu_count(), "rows": rows}, file, indent=1)
@@ -63,13 +73,32 @@ def _communicator_over_mpi(world: adasum.Communicator) -> adasum.Communicator:
     return communicator
 
 
-def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> dict:
-    """Every way of reducing the same values, as functions without arguments."""
-    generator = np.random.default_rng(adasum.rank())
-    arrays = [generator.standard_normal(shape, np.float32) for shape in shapes]
-    tensors = [tf.constant(array) for array in arrays]
-    flat = np.concatenate([array.ravel() for array in arrays])
-    results, flat_result = [np.empty_like(array) for array in arrays], np.empty_like(flat)
+def _fits(num_bytes: int) -> bool:
+    """Whether the inputs and results of all ranks here, NumPy's and TensorFlow's, fit."""
+    with open("/proc/meminfo") as meminfo:
+        available = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvail"))
+    needed = 4 * num_bytes * adasum.local_size() * 1.1
+    return MPI.COMM_WORLD.allreduce(needed < available * 1024, MPI.LAND)
+
+
+def _most_sent_bytes(tensors: list[tf.Tensor]) -> dict[str, int]:
+    """Of our methods that use shared memory, the bytes that the busiest rank sent."""
+    sent = {}
+    for reduction in ("sum", "adasum"):
+        mine = count_sent_bytes(lambda comm, how=reduction: adasum.allreduce(tensors, how, comm))
+        sent[reduction] = MPI.COMM_WORLD.allreduce(mine, MPI.MAX)
+    return sent
+
+
+def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> tuple[list, dict]:
+    """The tensors, and every way of reducing the same values, as functions without arguments."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    flat = np.random.default_rng(adasum.rank()).standard_normal(sum(sizes), np.float32)
+    flat_result = np.zeros_like(flat)
+    # Views: lists of more than a gigabyte are held once.
+    arrays = np.split(flat, np.cumsum(sizes)[:-1])
+    results = np.split(flat_result, np.cumsum(sizes)[:-1])
+    tensors = [tf.constant(array, shape=shape) for array, shape in zip(arrays, shapes, strict=True)]
 
     def mpi_one_by_one():
         for array, result in zip(arrays, results, strict=True):
@@ -83,7 +112,7 @@ def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> dict:
         # Eagerly: a tf.function's own call takes longer than a small allreduce.
         return lambda: adasum.allreduce(tensors, reduction, communicator, name)
 
-    return {
+    return tensors, {
         "memcpy": memcpy,
         "mpi flat": lambda: MPI.COMM_WORLD.Allreduce(flat, flat_result),
         "mpi one by one": mpi_one_by_one,

@@ -1,0 +1,48 @@
+"""The ways of training that the benchmarks compare, and models compiled for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+
+import tf_adasum as adasum
+
+# No bucket is ever full: everything is sent when the backward pass is over.
+_ONE_BUCKET = 2**40
+
+
+class Method(NamedTuple):
+    """Which strategy and optimizer; plain Keras in every process if `strategy` is false."""
+
+    strategy: bool
+    mode: str | None = None  # of tf_adasum.wrap; None leaves the optimizer as it is
+    bucket_bytes: int = 25 * 2**20
+
+    def compiled(
+        self,
+        make_model: Callable[[], keras.Model],
+        make_optimizer: Callable[[], keras.optimizers.Optimizer],
+        loss: object,
+    ) -> keras.Model:
+        """Returns a model with all its variables, to be trained this way."""
+        scope = contextlib.nullcontext()
+        if self.strategy:
+            scope = adasum.AdasumStrategy(bucket_bytes=self.bucket_bytes).scope()
+        with scope:
+            model, optimizer = make_model(), make_optimizer()
+            model.compile(adasum.wrap(optimizer, self.mode) if self.mode else optimizer, loss)
+            optimizer.build(model.trainable_variables)
+        return model
+
+
+METHODS = {
+    "plain Keras": Method(False),
+    "mean": Method(True),
+    "adasum delta": Method(True, "delta"),
+    "adasum delta, 1 bucket": Method(True, "delta", _ONE_BUCKET),
+    "adasum gradient": Method(True, "gradient"),
+    "adasum gradient, 1 bucket": Method(True, "gradient", _ONE_BUCKET),
+}

@@ -1,0 +1,67 @@
+"""What a rank sends, counted in its timeline, is what the schedule says."""
+
+import gc
+import json
+import math
+import os
+
+import pytest
+import tensorflow as tf
+
+import tf_adasum as adasum
+from tf_adasum import native, timeline
+
+MOMENT_BYTES = 24
+BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
+
+# Lists that travel in one piece, or in pieces of one tensor each.
+LISTS = {
+    "one": [5],
+    "fewer elements than ranks": [1],
+    "ragged": [1000, 15, 1, 0, 333],
+    "even": [4096, 64, 1024],
+    "blocks": [BLOCK_ELEMENTS, 2 * BLOCK_ELEMENTS, BLOCK_ELEMENTS],
+}
+
+
+@pytest.fixture(name="sent", params=["1", "0"], ids=["shared memory", "MPI"])
+def _sent(request, tmp_path, monkeypatch):
+    """Bytes sent for each list and reduction, over one transport."""
+    monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", request.param)
+    monkeypatch.setenv(timeline.VARIABLE, str(tmp_path / "trace"))
+    communicator = adasum.world().split(color=0)
+    for name, sizes in LISTS.items():
+        tensors = [tf.ones([size]) for size in sizes]
+        for reduction in ("adasum", "sum"):
+            adasum.allreduce(tensors, reduction, communicator, f"{reduction} {name}")
+    communicator.close()
+    del communicator  # which writes its timeline
+    gc.collect()
+    (written,) = os.listdir(tmp_path)
+    return dict(timeline.sent_bytes(json.loads((tmp_path / written).read_text())["traceEvents"]))
+
+
+def test_bytes_sent_are_those_of_the_schedule(sent):
+    rank, size = adasum.rank(), adasum.size()
+    for name, sizes in LISTS.items():
+        for reduction, moments in (("adasum", MOMENT_BYTES * len(sizes)), ("sum", 0)):
+            expected = native.lib.bytes_sent(rank, size, sum(sizes), 4, moments)
+            assert sent[f"{reduction} {name}"] == expected, (name, reduction)
+
+
+def _formula(num_bytes, moments):
+    """2 (p - 1) / p of the bytes and one more for a fold; the moments of every round."""
+    rank, size = adasum.rank(), adasum.size()
+    levels = int(math.log2(size))
+    power = 2**levels
+    if rank >= power:
+        return num_bytes
+    folds = num_bytes if rank < size - power else 0
+    return 2 * (power - 1) * num_bytes // power + folds + moments * sum(range(1, levels + 1))
+
+
+def test_bytes_sent_are_those_of_the_formula(sent):
+    for name in ("even", "blocks"):
+        num_bytes, moments = 4 * sum(LISTS[name]), MOMENT_BYTES * len(LISTS[name])
+        assert sent[f"sum {name}"] == _formula(num_bytes, 0)
+        assert sent[f"adasum {name}"] == _formula(num_bytes, moments)
