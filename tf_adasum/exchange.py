@@ -88,17 +88,15 @@ class ExchangeMixin:
     def _step_and_reduce_deltas(self, strategy, grads, variables, learning_rate):
         """Local step on every replica, then w = w_old + reduction of the replicas' changes."""
         extended = strategy.extended
-        before = [_local_values(strategy, variable) for variable in variables]
+        before = [_local_results(strategy, tf.identity, variable) for variable in variables]
         self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
-        deltas = []
-        for variable, old in zip(variables, before):
-            new = _local_values(strategy, variable)
-            deltas.append(tf_values.PerReplica([n - o for n, o in zip(new, old)]))
+        deltas = [
+            _local_results(strategy, _step_back, variable, old)
+            for variable, old in zip(variables, before)
+        ]
         reduced = extended.batch_reduce_to(_SUM, list(zip(deltas, variables)))
-        for variable, old, delta in zip(variables, before, reduced):
-            extended.update(
-                variable, _assign_sum, args=(tf_values.PerReplica(old), delta), group=False
-            )
+        for variable, delta in zip(variables, reduced):
+            extended.update(variable, _add, args=(delta,), group=False)
 
     def _apply_with_branches(self, strategy, grads, trainable_variables):
         """The steps of Keras with each `tf.cond` outside the replicas.
@@ -194,10 +192,22 @@ def _reduce_gradients(strategy, grads, variables):
     return strategy.extended.batch_reduce_to(_SUM, list(zip(grads, variables)))
 
 
-def _local_values(strategy, variable) -> list[tf.Tensor]:
-    """Reads the variable on each local replica, before later assignments."""
-    return list(strategy.extended.update(variable, tf.identity, group=False))
+def _local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
+    """What `function(variable, *args)` returns on each local replica, in the program's order."""
+    results = strategy.extended.update(variable, function, args=args, group=False)
+    return tf_values.PerReplica(list(results))
 
 
-def _assign_sum(variable, old, delta):
-    variable.assign(old + delta)
+def _step_back(variable, old):
+    """Returns the change since `old`, which becomes the value again.
+
+    The values that the step left are in nobody's hands then, so that of old, new and change only
+    two take memory while the change is exchanged.
+    """
+    change = variable - old
+    variable.assign(old)
+    return change
+
+
+def _add(variable, delta):
+    variable.assign_add(delta)

@@ -1,0 +1,28 @@
+"""What delta mode needs beside weights and slots: one copy of the gradients and one bucket."""
+
+import json
+import os
+import subprocess
+import sys
+
+# Dense layers of 9 MiB. A bucket closes once it holds 25 MiB: with the third of them.
+LAYERS, WIDTH = 16, 1536
+LARGEST_BUCKET_MIB = 28
+
+
+def test_peak_memory_of_delta_mode(tmp_path):
+    figures = tmp_path / "memory.json"
+    program = [sys.executable, "-m", "benchmarks.memory", "--ranks=2", "--method=adasum delta"]
+    done = subprocess.run(
+        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--json={figures}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(figures.read_text())
+    (row,) = measured["rows"]
+    assert row["extra_mib"] <= measured["gradient_mib"] + LARGEST_BUCKET_MIB
