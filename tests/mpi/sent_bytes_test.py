@@ -3,7 +3,6 @@
 import gc
 import json
 import math
-import os
 
 import pytest
 import tensorflow as tf
@@ -19,17 +18,19 @@ LISTS = {
     "one": [5],
     "fewer elements than ranks": [1],
     "ragged": [1000, 15, 1, 0, 333],
-    "even": [4096, 64, 1024],
+    "even": [4096, 512, 1024],  # whole cache lines for each of four ranks
     "blocks": [BLOCK_ELEMENTS, 2 * BLOCK_ELEMENTS, BLOCK_ELEMENTS],
 }
 
 
-@pytest.fixture(name="sent", params=["1", "0"], ids=["shared memory", "MPI"])
-def _sent(request, tmp_path, monkeypatch):
+@pytest.fixture(name="sent", scope="module", params=["1", "0"], ids=["shared memory", "MPI"])
+def _sent(request, tmp_path_factory):
     """Bytes sent for each list and reduction, over one transport."""
-    monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", request.param)
-    monkeypatch.setenv(timeline.VARIABLE, str(tmp_path / "trace"))
-    communicator = adasum.world().split(color=0)
+    folder = tmp_path_factory.mktemp("timeline")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TF_ADASUM_SHARED_MEMORY", request.param)
+        environment.setenv(timeline.VARIABLE, str(folder / "trace"))
+        communicator = adasum.world().split(color=0)
     for name, sizes in LISTS.items():
         tensors = [tf.ones([size]) for size in sizes]
         for reduction in ("adasum", "sum"):
@@ -37,8 +38,8 @@ def _sent(request, tmp_path, monkeypatch):
     communicator.close()
     del communicator  # which writes its timeline
     gc.collect()
-    (written,) = os.listdir(tmp_path)
-    return dict(timeline.sent_bytes(json.loads((tmp_path / written).read_text())["traceEvents"]))
+    (written,) = folder.iterdir()
+    return dict(timeline.sent_bytes(json.loads(written.read_text())["traceEvents"]))
 
 
 def test_bytes_sent_are_those_of_the_schedule(sent):
