@@ -2,11 +2,16 @@
 
     adasumrun -np 2 python -m benchmarks.allreduce --json=allreduce.json --plot=allreduce.png
 
+Methods: MPI's Allreduce(SUM) of one flat buffer and tensor by tensor, from one buffer to another
+and in place; our sum and adasum through the TensorFlow op, which has outputs of its own, and of
+NumPy arrays in place (allreduce_arrays).
+
 Columns: median and quartiles in ms over the repetitions (each the time of the slowest rank); ratio
-to the better of MPI's two ways, and to a plain copy; algbw = bytes of the tensors / time; busbw =
-algbw * 2 (N - 1) / N, the rate at which a rank must send, and receive, in any allreduce that is
-optimal in bytes; sent = bytes that a rank sent / bytes of the tensors, counted in a run of its own
-and the most of any rank (an optimal allreduce: 2 (N - 1) / N).
+to the better of MPI's two ways (of those in place, for what is in place), and to a plain copy;
+algbw = bytes of the tensors / time; busbw = algbw * 2 (N - 1) / N, the rate at which a rank must
+send, and receive, in any allreduce that is optimal in bytes; hop = half a round trip of 8 bytes
+between ranks 0 and 1 by MPI, in us; sent = bytes that a rank sent / bytes of the tensors, counted
+in a run of its own and the most of any rank (an optimal allreduce: 2 (N - 1) / N).
 
 A list that does not fit the memory of this machine with so many ranks is left out, and named.
 """
@@ -26,6 +31,7 @@ import tf_adasum as adasum
 from benchmarks import report
 from benchmarks.gradient_lists import LISTS
 from benchmarks.interleaved import interleave
+from benchmarks.machine import ping_pong_seconds
 from benchmarks.sent_bytes import count_sent_bytes
 
 FLAGS = flags.FLAGS
@@ -52,9 +58,10 @@ def main(_) -> None:
             continue
         repetitions = FLAGS.repetitions or int(np.clip(2**28 / num_bytes, 7, 200))
         tensors, methods = _methods(name, shapes, mpi_only)
+        hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
         timings = interleave(MPI.COMM_WORLD, methods, repetitions)
         sent = _most_sent_bytes(tensors)
-        new_rows = report.rows(name, num_bytes, world.size, timings, sent)
+        new_rows = report.rows(name, num_bytes, world.size, timings, sent, hop_us)
         if world.rank == 0:
             report.print_rows(new_rows, is_first=not rows)
         rows += new_rows
@@ -104,6 +111,10 @@ def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> tuple[li
         for array, result in zip(arrays, results, strict=True):
             MPI.COMM_WORLD.Allreduce(array, result)
 
+    def mpi_one_by_one_in_place():
+        for result in results:
+            MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, result)
+
     def memcpy():
         for array, result in zip(arrays, results, strict=True):
             np.copyto(result, array)
@@ -113,12 +124,16 @@ def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> tuple[li
         return lambda: adasum.allreduce(tensors, reduction, communicator, name)
 
     return tensors, {
-        "memcpy": memcpy,
+        "memcpy": memcpy,  # first: it makes anew what is reduced in place
         "mpi flat": lambda: MPI.COMM_WORLD.Allreduce(flat, flat_result),
         "mpi one by one": mpi_one_by_one,
+        "mpi flat, in place": lambda: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, flat_result),
+        "mpi one by one, in place": mpi_one_by_one_in_place,
         "sum": through_op("sum"),
         "adasum": through_op("adasum"),
         "adasum, mpi only": through_op("adasum", mpi_only),
+        "sum, in place": lambda: adasum.allreduce_arrays(results, "sum"),
+        "adasum, in place": lambda: adasum.allreduce_arrays(results, "adasum"),
     }
 
 

@@ -3,17 +3,21 @@
 import numpy as np
 
 _HEADER = (
-    f"{'case':>10} {'method':<18} {'median ms':>10} {'quartiles ms':>18} {'x MPI':>6} "
-    f"{'x memcpy':>8} {'algbw GB/s':>10} {'busbw GB/s':>10} {'sent':>8}"
+    f"{'case':>10} {'method':<24} {'median ms':>10} {'quartiles ms':>18} {'x MPI':>6} "
+    f"{'x memcpy':>8} {'algbw GB/s':>10} {'busbw GB/s':>10} "
+    f"{'hop us':>6} {'sent':>8}"
 )
 
 
-def rows(case: str, num_bytes: int, num_ranks: int, timings: dict, sent_bytes: dict) -> list[dict]:
+def rows(
+    case: str, num_bytes: int, num_ranks: int, timings: dict, sent_bytes: dict, hop_us: float
+) -> list[dict]:
     """Figures of one case; ratios are to the better of MPI's ways, and to a plain copy."""
     medians = {method: float(np.median(seconds)) for method, seconds in timings.items()}
-    best_mpi = min(medians["mpi flat"], medians["mpi one by one"])
     out = []
     for method, seconds in timings.items():
+        place = ", in place" if method.endswith(", in place") else ""
+        best_mpi = min(medians[f"mpi flat{place}"], medians[f"mpi one by one{place}"])
         algbw = num_bytes / medians[method]
         low, high = np.percentile(seconds, [25, 75])
         out.append(
@@ -28,6 +32,7 @@ def rows(case: str, num_bytes: int, num_ranks: int, timings: dict, sent_bytes: d
                 "algbw_gb_s": algbw / 1e9,
                 "busbw_gb_s": algbw * 2 * (num_ranks - 1) / num_ranks / 1e9,
                 "sent_bytes": sent_bytes.get(method),
+                "hop_us": hop_us,
             }
         )
     return out
@@ -42,9 +47,10 @@ def print_rows(some_rows: list[dict], is_first: bool) -> None:
         sent = row["sent_bytes"]
         ratio = "" if sent is None else f"{sent / row['bytes']:8.4f}"
         print(
-            f"{row['case']:>10} {row['method']:<18} {row['median_ms']:10.4f} "
+            f"{row['case']:>10} {row['method']:<24} {row['median_ms']:10.4f} "
             f"{low:8.4f}..{high:8.4f} {row['ratio_to_mpi']:6.2f} {row['ratio_to_memcpy']:8.2f} "
-            f"{row['algbw_gb_s']:10.2f} {row['busbw_gb_s']:10.2f} {ratio}",
+            f"{row['algbw_gb_s']:10.2f} {row['busbw_gb_s']:10.2f} "
+            f"{row['hop_us']:6.2f} {ratio}",
             flush=True,
         )
 
