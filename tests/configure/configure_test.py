@@ -144,3 +144,61 @@ def test_another_mpi_is_taken_from_its_mpicc(tmp_path):
     assert f'"--repo_env=ADASUM_MPI_LIBRARY={tmp_path}/libmpi.so.40"' in written
     assert f'"--repo_env=ADASUM_MPIRUN={tmp_path}/mpirun"' in written
     assert '"--repo_env=ADASUM_MPI_PACKAGE="' in written
+
+
+def _toolkit(folder, release):
+    """Makes a CUDA toolkit of which configure.py looks at everything."""
+    for part in ("bin", "include", "lib64"):
+        (folder / part).mkdir(parents=True)
+    (folder / "include" / "cuda_runtime.h").touch()
+    (folder / "lib64" / "libcudart_static.a").touch()
+    _program(folder / "bin" / "nvcc", f"echo release {release}, of a toolkit")
+    return folder
+
+
+def test_cuda_toolkit_is_taken_from_its_folder(tmp_path):
+    home, output = _toolkit(tmp_path / "cuda", "12.3"), tmp_path / "settings"
+    done = _configure(f"--cuda={home}", "--cuda-archs=100,90", f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    assert f"CUDA        12.3 ({home}), compute capabilities 90,100" in done.stdout
+    assert f'"--repo_env=ADASUM_CUDA_HOME={home}"' in output.read_text()
+    assert '"--repo_env=ADASUM_CUDA_ARCHS=90,100"' in output.read_text()
+
+
+def test_cuda_may_be_left_out(tmp_path):
+    output = tmp_path / "settings"
+    done = _configure("--cuda=no", f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    assert "CUDA        built without" in done.stdout
+    assert '"--repo_env=ADASUM_CUDA_HOME="' in output.read_text()
+
+
+def test_cuda_asked_for_must_be_there(tmp_path):
+    done = _configure(f"--cuda={tmp_path}", f"--output={tmp_path}/settings")
+    _refused(done, "expected a CUDA toolkit", f"{tmp_path}/bin/nvcc", "--cuda=no")
+
+
+def test_cuda_asked_for_must_be_new_enough(tmp_path):
+    home = _toolkit(tmp_path / "cuda", "12.2")
+    done = _configure(f"--cuda={home}", f"--output={tmp_path}/settings")
+    _refused(done, "expected CUDA 12.3", "Received: 12.2", "--cuda=no")
+
+
+def test_cuda_asked_for_must_be_complete(tmp_path):
+    home = _toolkit(tmp_path / "cuda", "13.0")
+    (home / "lib64" / "libcudart_static.a").unlink()
+    done = _configure(f"--cuda={home}", f"--output={tmp_path}/settings")
+    _refused(done, "expected lib64/libcudart_static.a", str(home), "--cuda=no")
+
+
+def test_an_old_cuda_that_nobody_asked_for_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_HOME", str(_toolkit(tmp_path / "cuda", "11.8")))
+    done = _configure(f"--output={tmp_path}/settings")
+    assert done.returncode == 0, done.stderr
+    assert "CUDA        built without: expected CUDA 12.3" in done.stdout
+    assert "Received: 11.8" in done.stdout
+
+
+def test_cuda_archs_must_be_known_to_the_kernels(tmp_path):
+    done = _configure("--cuda-archs=70", f"--output={tmp_path}/settings")
+    _refused(done, "expected compute capabilities", "Received: 70", "--cuda-archs")

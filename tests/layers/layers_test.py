@@ -13,7 +13,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 # What an included path starts with, and the paths that may include it.
 CXX_HOMES = {
     r"mpi\.h$": r"cc/(transport|communicator)/",
-    r"(cuda|cub/|nccl)": r".*\.cu\.cc$",
+    r"(cuda|cub/|nccl)": r".*\.cu\.(cc|h)$",
     r"(tensorflow|xla|tsl|absl)/": r"cc/ops/",
     r"(pybind11/|Python\.h)": r"cc/python/",
 }
