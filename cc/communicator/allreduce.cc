@@ -35,7 +35,7 @@ std::string Signature(const AllreduceTensors& tensors) {
   return "allreduce(" + tensors.reduction + local + ") of " +
          std::to_string(tensors.shapes.size()) + " " + DTypeName(tensors.dtype) + " tensors " +
          ShapesText(tensors.shapes) + " from " + std::to_string(tensors.inputs.size()) +
-         " replicas";
+         " replicas" + (tensors.device == nullptr ? "" : " on GPUs");
 }
 
 const Reduction& CheckedReduction(const std::string& name, DType dtype) {
@@ -81,6 +81,13 @@ void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
     // The result is the same on every leaf; the first one writes it for the process.
     LeafTensors leaf{tensors.dtype, segments, tensors.inputs[replica],
                      replica == 0 ? tensors.outputs : no_outputs};
+    if (tensors.device != nullptr) {
+      // In one block: a device's memory is no cache, and every launch costs the same.
+      return tensors.device->Run(replica, transport, workplace.limits,
+                                 [&](Arithmetic& on_device, Transport& wire, LeafScratch& scratch) {
+                                   HalvingDoubling(reduction, leaf, wire, on_device, scratch);
+                                 });
+    }
     ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
     arithmetic.Finish();
   };

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cc/arithmetic/parallel_arithmetic.h"
 #include "cc/communicator/communicator.h"
+#include "cc/communicator/device_tensors.h"
 #include "cc/core/dtype.h"
 
 namespace adasum {
@@ -32,6 +34,8 @@ struct AllreduceTensors {
   std::string local_reduction = {};
   // Where other threads for the arithmetic come from; null for none.
   LendThread lend = nullptr;
+  // Null where they are in host memory; alike on all ranks.
+  std::shared_ptr<DeviceTensors> device = nullptr;
 };
 
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.

@@ -4,12 +4,15 @@
 #define ADASUM_COMMUNICATOR_WORLD_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cc/communicator/communicator.h"
+#include "cc/communicator/device_tensors.h"
 
 namespace adasum {
 
@@ -19,6 +22,15 @@ class Group {
   virtual ~Group() = default;
   Communicator& communicator() { return *communicator_; }
 
+  // What the group keeps on device number `device`; make(device) is called at its first use. Any
+  // thread may call it.
+  std::shared_ptr<DevicePlace> PlaceOn(int device, std::shared_ptr<DevicePlace> (*make)(int)) {
+    std::lock_guard<std::mutex> lock(places_mutex_);
+    std::shared_ptr<DevicePlace>& place = places_[device];
+    if (!place) place = make(device);
+    return place;
+  }
+
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
   // Collective and blocking. Contexts stay unique as long as a process splits one communicator at
   // a time, which the registry's lock sees to.
@@ -26,6 +38,10 @@ class Group {
 
  protected:
   std::unique_ptr<Communicator> communicator_;
+
+ private:
+  std::mutex places_mutex_;
+  std::map<int, std::shared_ptr<DevicePlace>> places_;
 };
 
 // A world of one process, without MPI.

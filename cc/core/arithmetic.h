@@ -64,6 +64,19 @@ class Arithmetic {
   // Copies a result to where its user will find it once the whole collective has ended.
   virtual void Deliver(void* to, const void* from, int64_t num_bytes) = 0;
 
+  // out = left, as Copy and as Deliver do it: a list of tensors is packed, or unpacked. Right
+  // operands and copies are not looked at.
+  virtual void CopyPieces(DType dtype, const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) {
+      Copy(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
+    }
+  }
+  virtual void DeliverPieces(DType dtype, const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) {
+      Deliver(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
+    }
+  }
+
   // Returns when everything written is there for other threads to see.
   virtual void Finish() {}
 };

@@ -1,5 +1,8 @@
 #include "cc/communicator/allreduce.h"
 #include "cc/ops/communicator_resource.h"
+#if defined(ADASUM_CUDA)
+#include "cc/ops/gpu_tensors.h"
+#endif
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -40,7 +43,9 @@ Shape ToShape(const tensorflow::TensorShape& shape) {
 // alive until `done` is called, on that thread.
 class AllreduceOp : public AsyncOpKernel {
  public:
-  explicit AllreduceOp(OpKernelConstruction* context) : AsyncOpKernel(context) {
+  explicit AllreduceOp(OpKernelConstruction* context)
+      : AsyncOpKernel(context),
+        is_on_gpu_(context->device_type() == tensorflow::DeviceType(tensorflow::DEVICE_GPU)) {
     OP_REQUIRES_OK(context, context->GetAttr("num_inputs", &num_inputs_));
     OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
@@ -65,6 +70,11 @@ class AllreduceOp : public AsyncOpKernel {
         pool->Schedule(std::move(work));
       };
     }
+#if defined(ADASUM_CUDA)
+    if (is_on_gpu_) {
+      OP_REQUIRES_OK_ASYNC(context, FindGpuTensors(context, group.get(), &tensors.device), done);
+    }
+#endif
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),
               [context, group, done](const Error* error) {
@@ -104,6 +114,7 @@ class AllreduceOp : public AsyncOpKernel {
     return absl::OkStatus();
   }
 
+  [[maybe_unused]] const bool is_on_gpu_;
   int num_inputs_;
   int num_tensors_;
   std::string reduction_;
@@ -112,6 +123,10 @@ class AllreduceOp : public AsyncOpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumAllreduce").Device(tensorflow::DEVICE_CPU), AllreduceOp);
+#if defined(ADASUM_CUDA)
+REGISTER_KERNEL_BUILDER(
+    Name("AdasumAllreduce").Device(tensorflow::DEVICE_GPU).HostMemory("communicator"), AllreduceOp);
+#endif
 
 }  // namespace
 }  // namespace adasum

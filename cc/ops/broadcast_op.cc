@@ -53,6 +53,15 @@ class BroadcastOp : public AsyncOpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumBroadcast").Device(tensorflow::DEVICE_CPU), BroadcastOp);
+#if defined(ADASUM_CUDA)
+// For handles made on a GPU. Initial values travel once: through the host.
+REGISTER_KERNEL_BUILDER(Name("AdasumBroadcast")
+                            .Device(tensorflow::DEVICE_GPU)
+                            .HostMemory("communicator")
+                            .HostMemory("inputs")
+                            .HostMemory("outputs"),
+                        BroadcastOp);
+#endif
 
 }  // namespace
 }  // namespace adasum

@@ -42,6 +42,12 @@ class CommunicatorOp : public tensorflow::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumCommunicator").Device(tensorflow::DEVICE_CPU), CommunicatorOp);
+#if defined(ADASUM_CUDA)
+// The handle is a thing of the host on any device; TensorFlow runs ops where their handle was made.
+REGISTER_KERNEL_BUILDER(
+    Name("AdasumCommunicator").Device(tensorflow::DEVICE_GPU).HostMemory("communicator"),
+    CommunicatorOp);
+#endif
 
 }  // namespace
 }  // namespace adasum

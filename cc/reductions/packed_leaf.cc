@@ -1,8 +1,5 @@
 #include "cc/reductions/packed_leaf.h"
 
-#include <cstdlib>
-#include <new>
-
 namespace adasum {
 namespace {
 
@@ -10,21 +7,6 @@ const char* At(const void* base, int64_t bytes) { return static_cast<const char*
 char* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
 
 }  // namespace
-
-void Scratch::Free::operator()(void* bytes) const { std::free(bytes); }
-
-void* Scratch::Get(int64_t num_bytes) {
-  if (num_bytes > capacity_) {
-    constexpr int64_t kPage = 4096;
-    int64_t rounded = (num_bytes + kPage - 1) / kPage * kPage;
-    bytes_.reset();  // before the new one: at no time do both exist
-    capacity_ = 0;
-    bytes_.reset(std::aligned_alloc(kPage, rounded));
-    if (bytes_ == nullptr) throw std::bad_alloc();
-    capacity_ = rounded;
-  }
-  return bytes_.get();
-}
 
 PackedLeaf::PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
                        LeafScratch& scratch)
@@ -67,9 +49,12 @@ void* PackedLeaf::Output(int64_t segment, int64_t position) const {
 const void* PackedLeaf::Packed(Range range) {
   if (is_in_work_) return Work(range);
   if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
+  std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-    arithmetic_.Copy(Work(part), Own(segment, part.begin), Bytes(part));
+    pieces.push_back(
+        {segment, Own(segment, part.begin), nullptr, Work(part), nullptr, part.size()});
   });
+  arithmetic_.CopyPieces(dtype(), pieces);
   return Work(range);
 }
 
@@ -90,11 +75,13 @@ std::vector<Piece> PackedLeaf::Pieces(Range range, const void* theirs, bool is_l
 
 void PackedLeaf::Deliver(Range range, const void* results) {
   if (tensors_.outputs.empty()) return;
+  std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const void* from = At(results, (part.begin - range.begin) * element_bytes_);
     void* to = Output(segment, part.begin);
-    if (from != to) arithmetic_.Deliver(to, from, Bytes(part));
+    if (from != to) pieces.push_back({segment, from, nullptr, to, nullptr, part.size()});
   });
+  arithmetic_.DeliverPieces(dtype(), pieces);
 }
 
 void PackedLeaf::DeliverInputs() {

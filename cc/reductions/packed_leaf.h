@@ -3,31 +3,21 @@
 #ifndef ADASUM_REDUCTIONS_PACKED_LEAF_H_
 #define ADASUM_REDUCTIONS_PACKED_LEAF_H_
 
-#include <memory>
 #include <vector>
 
 #include "cc/core/arithmetic.h"
+#include "cc/core/scratch.h"
 #include "cc/core/segments.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
 
-// Host memory that grows to the largest size asked for and is kept between calls, so that a
-// training step allocates nothing. One owner at a time.
-class Scratch {
- public:
-  void* Get(int64_t num_bytes);
-
- private:
-  struct Free {
-    void operator()(void* bytes) const;
-  };
-  std::unique_ptr<void, Free> bytes_;
-  int64_t capacity_ = 0;
-};
-
 // What one leaf keeps between collectives.
 struct LeafScratch {
+  // `memory` is where the leaf's tensors lie; it must outlive this.
+  explicit LeafScratch(Memory& memory = HostMemory())
+      : work{Scratch(memory), Scratch(memory)}, landing(memory) {}
+
   // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
   // memory may be at it still when the next collective begins. A result depends on every leaf, so
   // that nobody reads the one before the last any more.

@@ -24,7 +24,8 @@ CXX_LAYERS = {
     "transport": set(),
     "reductions": set(),
     "communicator": {"arithmetic", "reductions", "transport"},
-    "ops": {"arithmetic", "communicator", "reductions", "transport"},
+    "cuda": {"arithmetic", "communicator"},
+    "ops": {"arithmetic", "communicator", "cuda", "reductions", "transport"},
     "python": {"arithmetic", "communicator", "reductions", "transport"},
 }
 NATIVE_USERS = {"communicator", "allreduce", "simulate"}

@@ -56,7 +56,7 @@ _cuda_object = rule(
     },
 )
 
-def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
+def cuda_library(name, srcs, hdrs = [], deps = [], testonly = False, **kwargs):
     """A cc_library of sources that nvcc compiles.
 
     Args:
@@ -64,24 +64,30 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
       srcs: files that end in .cu.cc.
       hdrs: headers.
       deps: libraries.
+      testonly: whether only tests may depend on it.
       **kwargs: visibility and so on, as for cc_library.
     """
     _cuda_object(
         name = name + "_objects",
         srcs = srcs,
         hdrs = hdrs,
+        testonly = testonly,
         deps = deps + ["@cuda//:runtime"],
     )
     native.filegroup(
         name = name + "_ptxas",
         srcs = [name + "_objects"],
         output_group = "ptxas",
+        testonly = testonly,
         visibility = ["//tests/gpu:__pkg__"],
     )
     native.cc_library(
         name = name,
         srcs = [name + "_objects"],
         hdrs = hdrs,
+        # Never a shared library of its own: each would have a CUDA runtime of its own.
+        linkstatic = 1,
+        testonly = testonly,
         deps = deps + ["@cuda//:runtime"],
         **kwargs
     )

@@ -1,0 +1,43 @@
+// The tensors of a request where they are not in host memory.
+#ifndef ADASUM_COMMUNICATOR_DEVICE_TENSORS_H_
+#define ADASUM_COMMUNICATOR_DEVICE_TENSORS_H_
+
+#include <functional>
+#include <memory>
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/patience.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/halving_doubling.h"
+
+namespace adasum {
+
+// Arithmetic and wire for device memory, and scratch that lies in it.
+using ReduceOnDevice = std::function<void(Arithmetic&, Transport&, LeafScratch&)>;
+
+// One request. Made where the tensors are handed over, when the work that fills them may be under
+// way only.
+class DeviceTensors {
+ public:
+  virtual ~DeviceTensors() = default;
+
+  // Calls `reduce` with what leaf `replica` of this process works with and returns when its
+  // results are there; `transport` is the leaf's wire for host memory. Several replicas may run
+  // at the same time. Throws what `reduce` throws, when no work on the tensors is left.
+  virtual void Run(int replica, Transport& transport, const WaitLimits& limits,
+                   const ReduceOnDevice& reduce) = 0;
+};
+
+// What a group of ranks keeps between requests on one device: streams, buffers.
+class DevicePlace {
+ public:
+  virtual ~DevicePlace() = default;
+
+  // Tensors that are there when all work now on `framework_stream` (CUDA: a cudaStream_t) is done.
+  // Does not wait.
+  virtual std::shared_ptr<DeviceTensors> Tensors(void* framework_stream) = 0;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_DEVICE_TENSORS_H_

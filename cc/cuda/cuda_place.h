@@ -1,0 +1,17 @@
+// Requests whose tensors are in the memory of a CUDA device. No header of CUDA: ops include it.
+#ifndef ADASUM_CUDA_CUDA_PLACE_H_
+#define ADASUM_CUDA_CUDA_PLACE_H_
+
+#include <memory>
+
+#include "cc/communicator/device_tensors.h"
+
+namespace adasum {
+
+// For the requests of one communicator, which run one after the other. Each replica gets a stream
+// and buffers of its own at its first request.
+std::shared_ptr<DevicePlace> MakeCudaPlace(int device);
+
+}  // namespace adasum
+
+#endif  // ADASUM_CUDA_CUDA_PLACE_H_
