@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tf_adasum import native, reductions
 from tf_adasum.communicator import Communicator, world
+from tf_adasum.gpu import exchange_device
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _OTHERS = ("int32", "int64", "bool")
@@ -103,7 +104,8 @@ def allreduce_replicas(
     if communicator.size * len(replicas) == 1:
         return [tf.identity(tensor) for tensor in replicas[0]]
     keeps_order = ordered or tf.executing_eagerly()  # calls are in order by themselves
-    handle = communicator.handle if keeps_order else communicator.new_handle()
+    device = exchange_device(replicas, local_reduction) or "CPU:0"
+    handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
     results: list[Any] = [None] * len(replicas[0])
     by_dtype = _indices_by_dtype(replicas[0])
     for dtype, indices in by_dtype.items():
@@ -111,14 +113,15 @@ def allreduce_replicas(
         op_name = name or _UNNAMED
         if name and len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
-        reduced = native.ops.adasum_allreduce(
-            handle,
-            [tensor for leaf in part for tensor in leaf],
-            num_tensors=len(indices),
-            reduction=reduction,
-            local_reduction="" if local_reduction == "adasum" else local_reduction,
-            tensor_name=op_name,
-        )
+        with tf.device(device):
+            reduced = native.ops.adasum_allreduce(
+                handle,
+                [tensor for leaf in part for tensor in leaf],
+                num_tensors=len(indices),
+                reduction=reduction,
+                local_reduction="" if local_reduction == "adasum" else local_reduction,
+                tensor_name=op_name,
+            )
         for index, tensor, source in zip(indices, reduced, part[0]):
             tensor.set_shape(source.shape)
             results[index] = tensor

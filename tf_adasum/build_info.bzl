@@ -1,5 +1,6 @@
 """Writes _build_info.py: what the native library was built against."""
 
+load("@cuda//:version.bzl", "CUDA_VERSION")
 load("@mpi//:version.bzl", "MPIRUN", "MPI_LIBRARY")
 load("@tensorflow//:version.bzl", "TENSORFLOW_VERSION")
 
@@ -9,6 +10,8 @@ TENSORFLOW_VERSION = {tensorflow}
 # None: the MPI of a Python package in the same environment (sys.prefix).
 MPI_LIBRARY = {library}
 MPIRUN = {mpirun}
+# Empty: built without CUDA.
+CUDA_VERSION = {cuda}
 '''
 
 def _build_info_impl(ctx):
@@ -17,6 +20,7 @@ def _build_info_impl(ctx):
         tensorflow = repr(TENSORFLOW_VERSION),
         library = repr(MPI_LIBRARY),
         mpirun = repr(MPIRUN),
+        cuda = repr(CUDA_VERSION),
     ))
     return [DefaultInfo(files = depset([output]))]
 

@@ -40,9 +40,8 @@ class Communicator:
 
     def __init__(self, lib_communicator):
         self._lib = lib_communicator
-        with tf.init_scope():
-            # Eager: one handle for all graphs. It orders the ops inside each of them.
-            self._handle = self.new_handle()
+        self._handles: dict[str, tf.Tensor] = {}
+        self._handle = self.handle_on("CPU:0")
 
     @property
     def rank(self) -> int:
@@ -77,9 +76,17 @@ class Communicator:
         """
         return self._handle
 
-    def new_handle(self) -> tf.Tensor:
+    def handle_on(self, device: str) -> tf.Tensor:
+        """As `handle`, for ops on another device: an op runs where its handle was made."""
+        if device not in self._handles:
+            with tf.init_scope():
+                # Eager: one handle for all graphs. It orders the ops inside each of them.
+                self._handles[device] = self.new_handle(device)
+        return self._handles[device]
+
+    def new_handle(self, device: str = "CPU:0") -> tf.Tensor:
         """Another handle of this group, for an op that need not keep to the others' order."""
-        with tf.device("CPU:0"):
+        with tf.device(device):
             return native.ops.adasum_communicator(id=self._lib.id)
 
     def split(self, color: int | None, key: int = 0) -> "Communicator | None":

@@ -142,10 +142,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         ]
         # SUM and MEAN mean exactly that, over all replicas alike.
         local_reduction = self._local_reduction if reduction == "adasum" else "adasum"
-        with tf.device("CPU:0"):
-            return allreduce_replicas(
-                leaves, reduction, self._communicator, name, local_reduction=local_reduction
-            )
+        return allreduce_replicas(
+            leaves, reduction, self._communicator, name, local_reduction=local_reduction
+        )
 
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:

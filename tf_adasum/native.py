@@ -36,4 +36,7 @@ ops = tf.load_op_library(_PATH)
 
 from tf_adasum import _native as lib  # noqa: E402  (see above)
 
-__all__ = ["lib", "ops"]
+# Whether the library has kernels for GPUs.
+HAS_CUDA = bool(_build_info.CUDA_VERSION)
+
+__all__ = ["HAS_CUDA", "lib", "ops"]

@@ -64,10 +64,9 @@ void CudaArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, M
 
 void CudaArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                              const Coefficients* coefficients) {
-  WithList(dtype, pieces, coefficients,
-           [](const CudaLaunch& launch, const Coefficients* of_piece) {
-             LaunchCombine(launch, of_piece);
-           });
+  WithList(dtype, pieces, coefficients, [](const CudaLaunch& launch, const Coefficients* of_piece) {
+    LaunchCombine(launch, of_piece);
+  });
   CopyResults(dtype, pieces);
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# All that needs a GPU, in one command: builds the kernels with nvcc, then correctness, memory checker and bandwidth.
-# Needs nvcc 12.3 or newer and a python3 with NumPy, pytest and one of PyTorch and CuPy; no Bazel, TensorFlow or network.
+# All that needs a GPU, in one command: builds with nvcc, then values, allreduces, memory checker and bandwidth.
+# Needs g++, nvcc 12.3 or newer and a python3 with NumPy, pytest and one of PyTorch and CuPy; no Bazel, TensorFlow, MPI or
+# network.
 # Usage: tests/gpu/run.sh [PYTHON]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -22,18 +23,33 @@ if ! nvidia-smi -L; then
 fi
 mkdir -p "$build"
 # Machine code for the GPU that is here.
-flags="-std=c++17 -O3 --generate-line-info -arch=native -I."
-sources="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/dtype.cc"
-# flags and sources are lists of words.
+flags="-std=c++17 -O3 --generate-line-info -arch=${ADASUM_ARCH:-native} -I."
+kernels="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/dtype.cc"
+# The traversal with its communication thread, and no MPI.
+layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e world -e host_transport)
+ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
+exchange="$layers $ranks cc/arithmetic/cpu_arithmetic.cc cc/arithmetic/cpu_kernels_baseline.cc cc/arithmetic/cuda_work.cc"
+cuda="cc/arithmetic/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/exchange_test.cu.cc"
+# These are lists of words.
 # shellcheck disable=SC2086
-step library "$nvcc" -x cu $flags -Xcompiler -fPIC -shared -o "$build/libadasum_kernels.so" $sources tests/gpu/capi.cc
+step library "$nvcc" -x cu $flags -Xcompiler -fPIC -shared -o "$build/libadasum_kernels.so" $kernels tests/gpu/capi.cc
 # shellcheck disable=SC2086
-step program "$nvcc" -x cu $flags -o "$build/all_kernels" $sources tests/gpu/all_kernels.cu.cc
+step all_kernels "$nvcc" -x cu $flags -o "$build/all_kernels" $kernels tests/gpu/all_kernels.cu.cc
+avx2="-Wno-psabi -mavx2 -mfma -mf16c"
+step avx2 g++ -std=c++17 -O3 -I. $avx2 -c -o "$build/avx2.o" cc/arithmetic/cpu_kernels_avx2.cc
+avx512="$avx2 -mavx512f -mavx512bw -mavx512dq -mavx512vl"
+step avx512 g++ -std=c++17 -O3 -I. $avx512 -c -o "$build/avx512.o" cc/arithmetic/cpu_kernels_avx512.cc
+# shellcheck disable=SC2086
+step cuda "$nvcc" -x cu $flags -lib -o "$build/libcuda_parts.a" $cuda
+# shellcheck disable=SC2086
+step exchange "$nvcc" -std=c++17 -O2 -I. -o "$build/exchange_test" $exchange "$build/avx2.o" "$build/avx512.o" "$build/libcuda_parts.a"
 [ -z "$failed" ] || exit 1
 
 export PYTHONPATH="$PWD" PYTHONUNBUFFERED=1
 step correctness timeout 300 "$python" tests/run_pytest.py -q tests/gpu/kernels_test.py
+step allreduces timeout 300 "$build/exchange_test"
 sanitizer="$(command -v compute-sanitizer || echo "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer")"
+step memcheck_allreduces timeout 400 "$sanitizer" --tool memcheck --error-exitcode 3 "$build/exchange_test"
 for tool in memcheck racecheck synccheck initcheck; do
   step "$tool" timeout 300 "$sanitizer" --tool "$tool" --error-exitcode 3 "$build/all_kernels"
 done

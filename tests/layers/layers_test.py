@@ -28,7 +28,7 @@ CXX_LAYERS = {
     "ops": {"arithmetic", "communicator", "cuda", "reductions", "transport"},
     "python": {"arithmetic", "communicator", "reductions", "transport"},
 }
-NATIVE_USERS = {"communicator", "allreduce", "simulate"}
+NATIVE_USERS = {"communicator", "allreduce", "gpu", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.
 PURE = ("policy", "buckets", "launcher", "placement", "process_tree", "rank_output")
 
