@@ -125,6 +125,11 @@ void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workpla
 // All of the request but whom to tell. Throws InvalidArgument.
 Request MakeRequest(AllreduceTensors tensors) {
   const Stages stages = CheckedStages(tensors.reduction, tensors.local_reduction, tensors.dtype);
+  if (stages.inside != nullptr && tensors.device != nullptr) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "Expected tensors in host memory for a local reduction. Received: tensors on a "
+                "GPU. Run the op on the CPU.");
+  }
   Intent intent(tensors.name, Signature(tensors));
   auto run = [tensors = std::move(tensors), stages](Workplace& workplace) {
     RunAllreduce(tensors, stages, workplace);
