@@ -28,7 +28,7 @@ kernels="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/
 # The traversal with its communication thread, and no MPI.
 layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e world -e host_transport)
 ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
-exchange="$layers $ranks cc/arithmetic/cpu_arithmetic.cc cc/arithmetic/cpu_kernels_baseline.cc cc/arithmetic/cuda_work.cc"
+exchange="$layers $ranks $(ls cc/arithmetic/*.cc | grep -v -e avx -e '[.]cu[.]cc')"
 cuda="cc/arithmetic/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/exchange_test.cu.cc"
 # These are lists of words.
 # shellcheck disable=SC2086
