@@ -63,58 +63,64 @@ void CpuArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Mo
 template <typename Write>
 void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces,
                                 Write write) {
-  // A result that goes to two places is written to the second while the first cache holds it.
+  // A result that goes to two places is made in the first cache, a tile at a time.
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
+  alignas(64) char made[kTileBytes];
   for (const Piece& piece : pieces) {
     if (piece.copy == nullptr) {
-      write(piece, 0, piece.num_elements);
+      write(piece);
       continue;
     }
     for (int64_t begin = 0; begin < piece.num_elements; begin += tile) {
-      int64_t n = std::min(tile, piece.num_elements - begin);
-      write(piece, begin, n);
-      Deliver(At(piece.copy, begin * element_bytes), At(piece.out, begin * element_bytes),
-              n * element_bytes);
+      const int64_t skip = begin * element_bytes;
+      Piece part{piece.segment,         At(piece.left, skip),
+                 At(piece.right, skip), At(piece.out, skip),
+                 At(piece.copy, skip),  std::min(tile, piece.num_elements - begin)};
+      const int64_t num_bytes = part.num_elements * element_bytes;
+      void* const out = part.out;
+      if (passes_caches_) part.out = made;
+      write(part);
+      if (passes_caches_) kernels_.stream(out, made, num_bytes);
+      Deliver(part.copy, part.out, num_bytes);
     }
   }
+  // Peers are told of `out` next.
+  Finish();
 }
 
 void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                             const Coefficients* coefficients) {
   CombineLoop loop = Require(kernels_.combine, dtype, "a weighted sum");
-  const int64_t bytes = ElementBytes(dtype);
-  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
+  ForEachTile(ElementBytes(dtype), pieces, [=](const Piece& piece) {
     const Coefficients& c = coefficients[piece.segment];
-    loop(At(piece.left, begin * bytes), At(piece.right, begin * bytes), c.left, c.right, n,
-         At(piece.out, begin * bytes));
+    loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);
   });
 }
 
 void CpuArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
   BinaryLoop loop = Require(kernels_.add, dtype, "a sum");
-  const int64_t bytes = ElementBytes(dtype);
-  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
-    loop(At(piece.left, begin * bytes), At(piece.right, begin * bytes), n,
-         At(piece.out, begin * bytes));
+  ForEachTile(ElementBytes(dtype), pieces, [=](const Piece& piece) {
+    loop(piece.left, piece.right, piece.num_elements, piece.out);
   });
 }
 
 void CpuArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
-  ForEachTile(1, pieces, [](const Piece& piece, int64_t begin, int64_t n) {
-    const uint8_t* left = static_cast<const uint8_t*>(piece.left) + begin;
-    const uint8_t* right = static_cast<const uint8_t*>(piece.right) + begin;
-    uint8_t* out = static_cast<uint8_t*>(piece.out) + begin;
-    for (int64_t i = 0; i < n; ++i) out[i] = left[i] & right[i];
+  ForEachTile(1, pieces, [](const Piece& piece) {
+    const uint8_t* left = static_cast<const uint8_t*>(piece.left);
+    const uint8_t* right = static_cast<const uint8_t*>(piece.right);
+    uint8_t* out = static_cast<uint8_t*>(piece.out);
+    for (int64_t i = 0; i < piece.num_elements; ++i) out[i] = left[i] & right[i];
   });
 }
 
 void CpuArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
   DivideLoop loop = Require(kernels_.divide, dtype, "a quotient");
-  const int64_t bytes = ElementBytes(dtype);
-  ForEachTile(bytes, pieces, [=](const Piece& piece, int64_t begin, int64_t n) {
-    loop(At(piece.out, begin * bytes), n, divisor);
-  });
+  for (const Piece& piece : pieces) {
+    loop(piece.out, piece.num_elements, divisor);
+    if (piece.copy == nullptr) continue;
+    Deliver(piece.copy, piece.out, piece.num_elements * ElementBytes(dtype));
+  }
 }
 
 void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
@@ -122,13 +128,13 @@ void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
 }
 
 void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
-  if (delivers_past_caches_) return kernels_.stream(to, from, num_bytes);
+  if (passes_caches_) return kernels_.stream(to, from, num_bytes);
   Copy(to, from, num_bytes);
 }
 
 void CpuArithmetic::Finish() {
 #if defined(__x86_64__)
-  if (delivers_past_caches_) __builtin_ia32_sfence();
+  if (passes_caches_) __builtin_ia32_sfence();
 #endif
 }
 

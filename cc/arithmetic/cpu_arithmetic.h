@@ -15,10 +15,11 @@ const CpuKernels& ChooseCpuKernels();
 // Finish for itself.
 class CpuArithmetic : public Arithmetic {
  public:
-  // What is delivered goes past the caches if it is too much to be found there later.
-  explicit CpuArithmetic(const CpuKernels& kernels = ChooseCpuKernels(),
-                         bool delivers_past_caches = false)
-      : kernels_(kernels), delivers_past_caches_(delivers_past_caches) {}
+  // Results go past the caches if they are too much to be found there later. Peers find them in
+  // memory then: sooner than in another core's cache, unless the two share one, and a line that a
+  // peer has read need not be taken back from it before it is written again.
+  explicit CpuArithmetic(const CpuKernels& kernels = ChooseCpuKernels(), bool passes_caches = false)
+      : kernels_(kernels), passes_caches_(passes_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void Combine(DType dtype, const std::vector<Piece>& pieces,
@@ -31,12 +32,12 @@ class CpuArithmetic : public Arithmetic {
   void Finish() override;
 
  private:
-  // Calls write(piece, begin, n) for all elements of all pieces, and fills their copies.
+  // Calls write(part) for parts that together make up all pieces, and fills their copies.
   template <typename Write>
   void ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces, Write write);
 
   const CpuKernels& kernels_;
-  const bool delivers_past_caches_;
+  const bool passes_caches_;
 };
 
 }  // namespace adasum
