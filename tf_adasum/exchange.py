@@ -9,33 +9,24 @@ from __future__ import annotations
 
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
-from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
 from tf_adasum.communicator import size
+from tf_adasum.conditional_steps import ConditionalStepsMixin
+from tf_adasum.deltas import SUM, local_values, native_variable, reduce_changes
 from tf_adasum.hooks import require_hooks
 from tf_adasum.strategy import AdasumStrategy
 
 require_hooks(
     TFOptimizer,
     "_all_reduce_sum_gradients",
-    "_apply_weight_decay",
     "_backend_apply_gradients",
-    "_backend_increment_gradient_accumulators",
-    "_backend_reset_gradient_accumulators",
     "_backend_update_step",
-    "_clip_gradients",
     "_distributed_tf_update_step",
-    "_get_variable_index",
-    "_overwrite_model_variables_with_average_value",
-    "_update_model_variables_moving_average",
 )
-require_hooks(tf_values, "PerReplica")
-
-_SUM = tf.distribute.ReduceOp.SUM
 
 
-class ExchangeMixin:
+class ExchangeMixin(ConditionalStepsMixin):
     """Overrides the private steps of `TFOptimizer`; `wrap` puts it before the user's class."""
 
     _adasum_mode = "delta"
@@ -80,76 +71,16 @@ class ExchangeMixin:
         if self._adasum_mode == "gradient" or self._strategy_with_peers() is None:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
-        variables = [getattr(variable, "value", variable) for variable in trainable_variables]
+        variables = [native_variable(variable) for variable in trainable_variables]
         tf.distribute.get_replica_context().merge_call(
             self._step_and_reduce_deltas, args=(list(grads), variables, learning_rate)
         )
 
     def _step_and_reduce_deltas(self, strategy, grads, variables, learning_rate):
         """Local step on every replica, then w = w_old + reduction of the replicas' changes."""
-        extended = strategy.extended
-        before = [_local_results(strategy, tf.identity, variable) for variable in variables]
+        before = [local_values(strategy, variable) for variable in variables]
         self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
-        deltas = [
-            _local_results(strategy, _step_back, variable, old)
-            for variable, old in zip(variables, before)
-        ]
-        reduced = extended.batch_reduce_to(_SUM, list(zip(deltas, variables)))
-        for variable, delta in zip(variables, reduced):
-            extended.update(variable, _add, args=(delta,), group=False)
-
-    def _apply_with_branches(self, strategy, grads, trainable_variables):
-        """The steps of Keras with each `tf.cond` outside the replicas.
-
-        Replicas that run in threads cannot meet inside a branch, so the branch is taken here,
-        in cross-replica context, and the replicas run inside it.
-        """
-        replicas = strategy.extended.call_for_each_replica
-        steps = self.gradient_accumulation_steps
-        if steps:
-            tf.cond(
-                tf.equal((tf.convert_to_tensor(self._iterations) + 1) % steps, 0),
-                lambda: replicas(self._step_with_accumulated, args=(grads, trainable_variables)),
-                lambda: replicas(self._accumulate, args=(grads, trainable_variables)),
-            )
-        else:
-            replicas(self._clip_decay_step, args=(grads, trainable_variables))
-        if not self.use_ema:
-            return
-        replicas(self._update_model_variables_moving_average, args=(self._trainable_variables,))
-        if self.ema_overwrite_frequency:
-            iterations = tf.convert_to_tensor(self.iterations)
-            tf.cond(
-                tf.equal((iterations + 1) % self.ema_overwrite_frequency, 0),
-                lambda: self._overwrite_model_variables_with_average_value(
-                    self._trainable_variables
-                ),
-                lambda: None,
-            )
-
-    def _accumulators(self, trainable_variables):
-        return [
-            self._accumulated_gradients[self._get_variable_index(variable)]
-            for variable in trainable_variables
-        ]
-
-    def _accumulate(self, grads, trainable_variables):
-        self._backend_increment_gradient_accumulators(
-            grads, self._accumulators(trainable_variables)
-        )
-
-    def _step_with_accumulated(self, grads, trainable_variables):
-        accumulated = self._accumulators(trainable_variables)
-        steps = self.gradient_accumulation_steps
-        self._clip_decay_step(
-            [(grad + sum_) / steps for grad, sum_ in zip(grads, accumulated)], trainable_variables
-        )
-        self._backend_reset_gradient_accumulators()
-
-    def _clip_decay_step(self, grads, trainable_variables):
-        grads = self._clip_gradients(grads)
-        self._apply_weight_decay(trainable_variables)
-        self._backend_update_step(grads, trainable_variables, self.learning_rate)
+        reduce_changes(strategy, variables, before)
 
     def _strategy_with_peers(self) -> AdasumStrategy | None:
         """Returns the strategy to exchange through; None where there is only one replica.
@@ -189,25 +120,4 @@ def _scaled(grad, factor: int):
 
 
 def _reduce_gradients(strategy, grads, variables):
-    return strategy.extended.batch_reduce_to(_SUM, list(zip(grads, variables)))
-
-
-def _local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
-    """What `function(variable, *args)` returns on each local replica, in the program's order."""
-    results = strategy.extended.update(variable, function, args=args, group=False)
-    return tf_values.PerReplica(list(results))
-
-
-def _step_back(variable, old):
-    """Returns the change since `old`, which becomes the value again.
-
-    The values that the step left are in nobody's hands then, so that of old, new and change only
-    two take memory while the change is exchanged.
-    """
-    change = variable - old
-    variable.assign(old)
-    return change
-
-
-def _add(variable, delta):
-    variable.assign_add(delta)
+    return strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables)))
