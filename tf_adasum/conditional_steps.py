@@ -6,10 +6,14 @@ context, and the replicas run inside it.
 
 from __future__ import annotations
 
+import functools
+
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 
 from tf_adasum.hooks import require_hooks
+from tf_adasum.local_steps import LocalSteps
+from tf_adasum.micro_batches import MicroBatches
 
 require_hooks(
     TFOptimizer,
@@ -27,17 +31,39 @@ require_hooks(
 class ConditionalStepsMixin:
     """The steps of `TFOptimizer`'s `_backend_apply_gradients`, in cross-replica context."""
 
+    _micro_batches: MicroBatches | None = None
+    _local_steps: LocalSteps | None = None
+
     def _apply_with_branches(self, strategy, grads, trainable_variables):
         replicas = strategy.extended.call_for_each_replica
         steps = self.gradient_accumulation_steps
-        if steps:
+        if self._micro_batches is not None:
+            self._micro_batches.add(
+                strategy,
+                self._iterations.value % self._micro_batches.count,
+                self._indices(trainable_variables),
+                grads,
+                lambda combined: self._step(strategy, combined, trainable_variables),
+            )
+        elif steps:
             tf.cond(
                 tf.equal((tf.convert_to_tensor(self._iterations) + 1) % steps, 0),
                 lambda: replicas(self._step_with_accumulated, args=(grads, trainable_variables)),
                 lambda: replicas(self._accumulate, args=(grads, trainable_variables)),
             )
+            self._move_average(strategy)
         else:
-            replicas(self._clip_decay_step, args=(grads, trainable_variables))
+            self._step(strategy, grads, trainable_variables)
+
+    def _step(self, strategy, grads, trainable_variables):
+        replicas = strategy.extended.call_for_each_replica
+        clip_decay_step = functools.partial(
+            replicas, self._clip_decay_step, args=(grads, trainable_variables)
+        )
+        if self._local_steps is not None and strategy.num_replicas_in_sync > 1:
+            self._local_steps.step(strategy, clip_decay_step)
+        else:
+            clip_decay_step()
         self._move_average(strategy)
 
     def _move_average(self, strategy):

@@ -7,6 +7,7 @@ gradients just before the update or the weight changes just after it.
 
 from __future__ import annotations
 
+import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
@@ -15,6 +16,8 @@ from tf_adasum.communicator import size
 from tf_adasum.conditional_steps import ConditionalStepsMixin
 from tf_adasum.deltas import SUM, local_values, native_variable, reduce_changes
 from tf_adasum.hooks import require_hooks
+from tf_adasum.local_steps import LocalSteps
+from tf_adasum.micro_batches import MicroBatches
 from tf_adasum.strategy import AdasumStrategy
 
 require_hooks(
@@ -30,15 +33,50 @@ class ExchangeMixin(ConditionalStepsMixin):
     """Overrides the private steps of `TFOptimizer`; `wrap` puts it before the user's class."""
 
     _adasum_mode = "delta"
+    _adasum_accumulate = 1
+    _adasum_steps_per_sync = 1
 
     @override
     def build(self, variables):
         super().build(variables)
-        self._register_variables()
+        reductions = self._register_variables()
+        if self._adasum_accumulate > 1:
+            self._micro_batches = MicroBatches(self, variables, reductions, self._adasum_accumulate)
+        if self._adasum_steps_per_sync > 1:
+            self._local_steps = LocalSteps(self, variables, self._adasum_steps_per_sync)
 
-    def _register_variables(self):
+    def _register_variables(self) -> list[str]:
+        """Returns the reduction of each trainable variable."""
+        variables = self._trainable_variables
         if isinstance(self._distribution_strategy, AdasumStrategy):
-            self._distribution_strategy.register_variables(self._trainable_variables)
+            plan = self._distribution_strategy.register_variables(variables)
+            return [row.reduction for row in plan]
+        return ["adasum"] * len(variables)
+
+    @property
+    @override
+    def iterations(self):
+        """The number of steps taken; as in Keras, `accumulate` calls make one."""
+        calls = super().iterations
+        steps = self._adasum_accumulate
+        return keras.ops.floor_divide(calls, steps) if steps > 1 else calls
+
+    @override
+    def finalize_variable_values(self, var_list):
+        self.synchronize()
+        super().finalize_variable_values(var_list)
+
+    def synchronize(self) -> None:
+        """Ends a round of local steps (`wrap(steps_per_sync=K)`) before its K-th step.
+
+        `fit` calls it when it ends. Call it on all ranks alike, outside of `strategy.run`, before
+        weights are saved or evaluated between two rounds; the next step begins a new round.
+        Without steps since the last round it does nothing.
+        """
+        strategy = self._distribution_strategy
+        if self._local_steps is not None and strategy.num_replicas_in_sync > 1:
+            with strategy.scope():
+                self._local_steps.end_early(strategy)
 
     @override
     def _backend_apply_gradients(self, grads, trainable_variables):
@@ -47,13 +85,23 @@ class ExchangeMixin(ConditionalStepsMixin):
             # Keras divides a mean loss by the number of replicas: N times its gradient is the
             # replica's own, which is what clipping and the local step must see.
             grads = [_scaled(grad, strategy.num_replicas_in_sync) for grad in grads]
-            conditional = self.gradient_accumulation_steps or self.ema_overwrite_frequency
-            if conditional and strategy.extended.num_local_replicas > 1:
-                tf.distribute.get_replica_context().merge_call(
-                    self._apply_with_branches, args=(grads, trainable_variables)
-                )
-                return
-        super()._backend_apply_gradients(grads, trainable_variables)
+        if self._micro_batches is not None:
+            grads = self._micro_batches.leaves(self._indices(trainable_variables), grads)
+        if self._has_branches(strategy):
+            tf.distribute.get_replica_context().merge_call(
+                self._apply_with_branches, args=(grads, trainable_variables)
+            )
+        else:
+            super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _has_branches(self, strategy: AdasumStrategy | None) -> bool:
+        if self._micro_batches is not None:
+            return True
+        if strategy is None:
+            return False
+        in_keras = self.gradient_accumulation_steps or self.ema_overwrite_frequency
+        with_threads = strategy.extended.num_local_replicas > 1
+        return self._local_steps is not None or bool(in_keras and with_threads)
 
     @override
     def _all_reduce_sum_gradients(self, grads_and_vars):
@@ -68,7 +116,8 @@ class ExchangeMixin(ConditionalStepsMixin):
 
     @override
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        if self._adasum_mode == "gradient" or self._strategy_with_peers() is None:
+        exchanges = self._adasum_mode == "delta" and self._local_steps is None
+        if not exchanges or self._strategy_with_peers() is None:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
         variables = [native_variable(variable) for variable in trainable_variables]

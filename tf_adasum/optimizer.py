@@ -10,6 +10,7 @@ from typing_extensions import override
 from tf_adasum.exchange import ExchangeMixin
 
 _MODES = ("delta", "gradient")
+_SETTINGS = ("mode", "accumulate", "steps_per_sync")
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -28,6 +29,8 @@ class AdasumOptimizer(ExchangeMixin):
         public = base.__module__.startswith("keras.")
         config["adasum"] = {
             "mode": self._adasum_mode,
+            "accumulate": self._adasum_accumulate,
+            "steps_per_sync": self._adasum_steps_per_sync,
             "module": "keras.optimizers" if public else base.__module__,
             "class_name": base.__name__,
             "registered_name": None if public else keras.saving.get_registered_name(base),
@@ -39,11 +42,12 @@ class AdasumOptimizer(ExchangeMixin):
     def from_config(cls, config: dict, custom_objects: dict | None = None):
         config = dict(config)
         identity = dict(config.pop("adasum"))
-        mode = identity.pop("mode")
+        # Optimizers saved by versions before these settings lack them.
+        settings = {key: identity.pop(key) for key in _SETTINGS if key in identity}
         optimizer = keras.saving.deserialize_keras_object(
             {**identity, "config": config}, custom_objects=custom_objects
         )
-        return wrap(optimizer, mode=mode)
+        return wrap(optimizer, **settings)
 
 
 @functools.cache
@@ -53,7 +57,12 @@ def _wrapped_class(base: type) -> type:
     return _register(type(f"Adasum{base.__name__}", (AdasumOptimizer, base), attributes))
 
 
-def wrap(optimizer: keras.optimizers.Optimizer, mode: str = "delta") -> keras.optimizers.Optimizer:
+def wrap(
+    optimizer: keras.optimizers.Optimizer,
+    mode: str = "delta",
+    accumulate: int = 1,
+    steps_per_sync: int = 1,
+) -> keras.optimizers.Optimizer:
     """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
 
     With replica gradients g_1 .. g_N and the optimizer's own update rule U:
@@ -66,21 +75,43 @@ def wrap(optimizer: keras.optimizers.Optimizer, mode: str = "delta") -> keras.op
     In delta mode momenta stay with their replica (rank 0's first replica is saved); in gradient
     mode they are equal everywhere. Rules of the strategy may replace Adasum per variable.
 
+    accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by
+    each variable's rule, then one step as above. One device so gives what K ranks give; N
+    replicas give what N * K ranks give, replica by replica, if N and K are powers of two, else a
+    tree over N of trees over K. In delta mode this holds for SGD, whose step is proportional to
+    the gradient; another rule steps once from the replica's combined gradient, not K times. With
+    p the largest power of two <= K and F = K - p, micro-batches in the order of time are leaves
+    0, p, 1, p + 1, .., F - 1, p + F - 1, F, .., p - 1 of the tree: what folds arrives together.
+    ceil(log2 K) results wait in variables of the optimizer. As under Keras' own accumulation,
+    clipping (which ranks would do before they combine) and weight decay come with the step,
+    `iterations` counts steps, and schedules are asked with the number of calls. The average of
+    `use_ema` moves with the step. What a `LossScaleOptimizer` skips does not count as a call.
+
+    steps_per_sync=K: K steps of every replica by itself, then w <- w_start + Adasum over the
+    replicas of (w - w_start), with momenta as in delta mode. Weight decay also shrinks w_start,
+    and so stays out of the change. Between the reductions replicas hold different weights; `fit`
+    ends with a reduction, and `optimizer.synchronize()` asks for one earlier.
+
     The optimizer itself is changed and returned: it becomes an instance of a subclass of its
     class, with its learning rate, variables and settings. Create it inside `strategy.scope()`.
-    Without an AdasumStrategy, in a single process, it behaves as it did before. Embedding
-    gradients (`tf.IndexedSlices`) are exchanged as dense tensors.
+    Without an AdasumStrategy, in a single process, it behaves as it did before, apart from
+    `accumulate`. Embedding gradients (`tf.IndexedSlices`) are exchanged as dense tensors.
 
     Args:
         optimizer: a Keras optimizer; in a `LossScaleOptimizer` the inner one is wrapped.
         mode: "delta" or "gradient".
+        accumulate: micro-batches per step, at least 1; not with Keras' own
+            `gradient_accumulation_steps`.
+        steps_per_sync: steps between reductions, at least 1; more than one in delta mode only,
+            without `use_ema` and Keras' own `gradient_accumulation_steps`.
 
     Returns:
         The same optimizer.
 
     Raises:
         TypeError: not a Keras optimizer, or one that cannot be wrapped.
-        ValueError: unknown mode, or the optimizer is wrapped already.
+        ValueError: a setting is unknown or does not go with the others, or the optimizer is
+            wrapped already, or is built already and given one of the last two settings.
 
     Example:
         >>> import keras, tf_adasum
@@ -88,6 +119,8 @@ def wrap(optimizer: keras.optimizers.Optimizer, mode: str = "delta") -> keras.op
         ...     optimizer = tf_adasum.wrap(keras.optimizers.Adam(1e-3), mode="gradient")
         >>> isinstance(optimizer, keras.optimizers.Adam)
         True
+        >>> tf_adasum.wrap(keras.optimizers.SGD(0.1), accumulate=4).get_config()["adasum"]["mode"]
+        'delta'
 
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
     section 3 (the rule) and section 4 (applying it to the change of the weights).
@@ -96,12 +129,15 @@ def wrap(optimizer: keras.optimizers.Optimizer, mode: str = "delta") -> keras.op
         raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
     _check_wrappable(optimizer, mode)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        wrap(optimizer.inner_optimizer, mode=mode)
+        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync)
         return optimizer
+    _check_settings(optimizer, mode, accumulate, steps_per_sync)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
     # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
     object.__setattr__(optimizer, "__class__", _wrapped_class(type(optimizer)))
     optimizer._adasum_mode = mode
+    optimizer._adasum_accumulate = accumulate
+    optimizer._adasum_steps_per_sync = steps_per_sync
     if optimizer.built:
         optimizer._register_variables()
     return optimizer
@@ -127,6 +163,36 @@ def _check_wrappable(optimizer: object, mode: str) -> None:
         raise TypeError(
             "ScheduleFreeAdamW keeps its weights in a slot that mode='delta' does not exchange; "
             f"use wrap(optimizer, mode='gradient'). Received: {optimizer.name!r}."
+        )
+
+
+def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) -> None:
+    for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be an integer >= 1. Received: {name}={value!r}.")
+        if value == 1:
+            continue
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"{name} does not go with Keras' own accumulation: use accumulate=K alone. "
+                f"Received: {name}={value} for {optimizer.name!r} with "
+                f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps}."
+            )
+        if optimizer.built:
+            raise ValueError(
+                f"wrap with {name} needs an optimizer that is not built: its variables are made "
+                f"with the others. Received: {name}={value} for {optimizer.name!r}, built."
+            )
+    if steps_per_sync > 1 and mode != "delta":
+        raise ValueError(
+            "steps_per_sync reduces changes of the weights; use mode='delta'. "
+            f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
+        )
+    if steps_per_sync > 1 and optimizer.use_ema:
+        raise ValueError(
+            "steps_per_sync lets weights differ between replicas, and their moving averages with "
+            "them; use use_ema=False. "
+            f"Received: steps_per_sync={steps_per_sync} for {optimizer.name!r} with use_ema=True."
         )
 
 

@@ -13,3 +13,10 @@ def reduce_tree(vectors, combine):
             leaves[rank] = combine(leaves[rank], leaves[rank + distance])
         distance *= 2
     return leaves[0]
+
+
+def leaves_in_time(count):
+    """The leaf that each of `count` micro-batches becomes: those that fold follow each other."""
+    power = 1 << (count.bit_length() - 1)
+    folded = count - power
+    return [leaf for i in range(folded) for leaf in (i, power + i)] + list(range(folded, power))

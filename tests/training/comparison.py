@@ -21,11 +21,11 @@ def compiled(
     make_optimizer: Callable[[], keras.optimizers.Optimizer],
     mode: str,
     make_model: Callable[[], keras.Model] = small_model,
-    **compile_options,
+    **options,
 ) -> tuple[keras.Model, int]:
-    """A compiled model and N; mode "plain" leaves the optimizer as it is."""
+    """A compiled model and N; the options are those of `compiled_under`."""
     replicas = strategy(num_local)
-    model = compiled_under(replicas, make_optimizer, mode, make_model, **compile_options)
+    model = compiled_under(replicas, make_optimizer, mode, make_model, **options)
     return model, replicas.num_replicas_in_sync
 
 
@@ -34,15 +34,16 @@ def compiled_under(
     make_optimizer: Callable[[], keras.optimizers.Optimizer],
     mode: str,
     make_model: Callable[[], keras.Model] = small_model,
+    settings: dict[str, int] | None = None,
     **compile_options,
 ) -> keras.Model:
-    """A compiled model of this strategy, as `compiled` makes it."""
+    """A compiled model; mode "plain" leaves its optimizer as it is, else `settings` are wrap's."""
     with replicas.scope():
         keras.utils.set_random_seed(7)
         model = make_model()
         optimizer = make_optimizer()
         if mode != "plain":
-            optimizer = tf_adasum.wrap(optimizer, mode=mode)
+            optimizer = tf_adasum.wrap(optimizer, mode=mode, **settings or {})
         model.compile(optimizer=optimizer, loss="mse", **compile_options)
     return model
 
@@ -58,6 +59,8 @@ def check_fit(model: keras.Model, recipe: Recipe, make_examples: Callable = exam
         for step in range(first, last):
             rows = slice(step * batch, (step + 1) * batch)
             reference.step(x[rows], y[rows])
+        if recipe.steps_per_sync > 1:  # as fit does when it ends
+            reference.synchronize()
         for got, want in zip(model.get_weights(), reference.weights):
             np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
     assert_equal_on_ranks(model.trainable_variables)

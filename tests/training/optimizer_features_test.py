@@ -52,7 +52,7 @@ def test_exponential_moving_average_that_overwrites(mode, num_local):
         new = reference.weights
         average = [0.7 * a + 0.3 * w for a, w in zip(average, new)] if average else new
         if step % 2:
-            reference.weights = [a.astype(np.float32) for a in average]
+            reference.set_weights([a.astype(np.float32) for a in average])
     for got, want in zip(model.get_weights(), average):  # fit ends with the average
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
     assert_equal_on_ranks(model.trainable_variables)

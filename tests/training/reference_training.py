@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.reference import adasum, mean
+from tests.reference.tree import leaves_in_time
 from tests.training.replicas import sub_batch
 
 
@@ -24,7 +25,9 @@ class Recipe(NamedTuple):
         num_local: L.
         decay: weight decay times learning rate, taken off the weights before the step.
         clipnorm: the largest norm of a replica's gradient of one variable, or None.
-        accumulate: number of batches whose gradients each replica averages before a step.
+        accumulate: number of batches whose gradients each replica combines before a step.
+        accumulate_by: how it combines them, "mean" or "adasum".
+        steps_per_sync: number of steps before the replicas' weights meet; in mode "delta" only.
         combine: the reduction of a list of all replicas' arrays of one variable.
     """
 
@@ -36,6 +39,8 @@ class Recipe(NamedTuple):
     decay: float = 0.0
     clipnorm: float | None = None
     accumulate: int = 1
+    accumulate_by: str = "mean"
+    steps_per_sync: int = 1
     combine: Callable[[list[np.ndarray]], np.ndarray] = adasum.reduce
 
 
@@ -53,46 +58,75 @@ class ReferenceTraining:
         self._model = recipe.model()
         self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
         self._waiting: list[list[list[np.ndarray]]] = []
+        self._steps_since_sync = 0
+        self._start, self._local = weights, [weights] * recipe.num_replicas
 
     def step(self, x: np.ndarray, y: np.ndarray) -> None:
         """Takes one global batch; updates `weights` when enough batches are accumulated."""
         replicas = range(self._recipe.num_replicas)
-        self._waiting.append([self._gradients(x, y, replica) for replica in replicas])
+        self._waiting.append([self.gradients(x, y, replica) for replica in replicas])
         if len(self._waiting) < self._recipe.accumulate:
             return
         gradients = [self._prepared([batch[r] for batch in self._waiting]) for r in replicas]
         self._waiting.clear()
-        self.weights = [(w * np.float32(1 - self._recipe.decay)) for w in self.weights]
+        kept = np.float32(1 - self._recipe.decay)
         if self._recipe.mode != "delta":
             combine = self._recipe.combine if self._recipe.mode == "gradient" else mean.reduce
             combined = [combine(leaves) for leaves in zip(*gradients)]
-            self.weights = self._stepped(self._optimizers[0], combined)
+            decayed = [w * kept for w in self.weights]
+            self.set_weights(self._stepped(self._optimizers[0], decayed, combined))
             return
-        deltas = [
-            [new.astype(np.float64) - old for new, old in zip(self._stepped(o, g), self.weights)]
-            for o, g in zip(self._optimizers, gradients)
-        ]
-        self.weights = [
-            (old + self._recipe.combine(leaves)).astype(np.float32)
-            for old, leaves in zip(self.weights, zip(*deltas))
-        ]
+        self._start = [w * kept for w in self._start]
+        decayed = [[w * kept for w in weights] for weights in self._local]
+        self._local = [self._stepped(*each) for each in zip(self._optimizers, decayed, gradients)]
+        self._steps_since_sync += 1
+        if self._steps_since_sync == self._recipe.steps_per_sync:
+            self.synchronize()
 
-    def _gradients(self, x, y, replica) -> list[np.ndarray]:
+    def synchronize(self) -> None:
+        """Sets all replicas to the weights of the last time plus Adasum of their changes."""
+        deltas = [
+            [new.astype(np.float64) - old for new, old in zip(weights, self._start)]
+            for weights in self._local
+        ]
+        self.set_weights(
+            [
+                (old + self._recipe.combine(leaves)).astype(np.float32)
+                for old, leaves in zip(self._start, zip(*deltas))
+            ]
+        )
+
+    def adopt_local_weights(self, replica: int) -> None:
+        """Gives all replicas the weights that one has within a round."""
+        self._local = [self._local[replica]] * self._recipe.num_replicas
+
+    def set_weights(self, weights: list[np.ndarray]) -> None:
+        """Gives all replicas these weights."""
+        self.weights = self._start = weights
+        self._local = [weights] * self._recipe.num_replicas
+        self._steps_since_sync = 0
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, replica: int) -> list[np.ndarray]:
+        """The gradients of a replica's part of a global batch, at its weights."""
         x, y = (sub_batch(part, replica, self._recipe.num_local) for part in (x, y))
-        self._model.set_weights(self.weights)
+        self._model.set_weights(self._local[replica])
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(self._model(x, training=True) - y))
         gradients = tape.gradient(loss, self._model.trainable_variables)
         return [tf.convert_to_tensor(g).numpy() for g in gradients]
 
     def _prepared(self, batches) -> list[np.ndarray]:
-        gradients = [np.mean(leaves, axis=0) for leaves in zip(*batches)]
+        if self._recipe.accumulate_by == "adasum":
+            places = np.argsort(leaves_in_time(len(batches)))
+            gradients = [adasum.reduce([g[i] for i in places]) for g in zip(*batches)]
+        else:
+            gradients = [np.mean(leaves, axis=0) for leaves in zip(*batches)]
         if self._recipe.clipnorm:
             gradients = [tf.clip_by_norm(g, self._recipe.clipnorm).numpy() for g in gradients]
         return gradients
 
-    def _stepped(self, optimizer, gradients) -> list[np.ndarray]:
-        self._model.set_weights(self.weights)
+    def _stepped(self, optimizer, weights, gradients) -> list[np.ndarray]:
+        self._model.set_weights(weights)
         gradients = [tf.constant(np.asarray(g, np.float32)) for g in gradients]
         optimizer.apply(gradients, self._model.trainable_variables)
         return self._model.get_weights()

@@ -6,6 +6,7 @@ Import it before anything starts TensorFlow's runtime.
 from __future__ import annotations
 
 import os
+import tempfile
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -84,3 +85,15 @@ def assert_equal_on_ranks(variables) -> None:
             rows = everywhere(np.frombuffer(copy.tobytes(), np.uint8))
             assert (rows == rows[0]).all(), f"{variable.path} differs between ranks"
             np.testing.assert_array_equal(copy, local[0], err_msg=variable.path)
+
+
+def shared_path(name: str) -> str:
+    """A path that all ranks agree on, in a folder of rank 0."""
+    own = os.path.join(tempfile.mkdtemp(), name).ljust(200)
+    agreed = tf_adasum.broadcast(tf.constant(np.frombuffer(own.encode(), np.uint8)))
+    return agreed.numpy().tobytes().decode().strip()
+
+
+def barrier() -> None:
+    """Returns when all ranks have come here."""
+    tf_adasum.allreduce(tf.zeros([1]), "sum", name="test: barrier")

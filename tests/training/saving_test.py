@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
+from tests.training.replicas import (
+    LOCAL,
+    assert_equal_on_ranks,
+    barrier,
+    examples,
+    shared_path,
+    small_model,
+    strategy,
+)
 from tf_adasum.communicator import world
-
-
-def shared_path(name):
-    """A path that all ranks agree on, in a folder of rank 0."""
-    own = os.path.join(tempfile.mkdtemp(), name).ljust(200)
-    agreed = tf_adasum.broadcast(tf.constant(np.frombuffer(own.encode(), np.uint8)))
-    return agreed.numpy().tobytes().decode().strip()
-
-
-def barrier():
-    tf_adasum.allreduce(tf.zeros([1]), "sum", name="test: barrier")
 
 
 def compiled(num_local):

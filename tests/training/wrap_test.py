@@ -61,6 +61,22 @@ def test_configuration_round_trip_creates_the_same_optimizer():
     assert copy.get_config()["adasum"]["mode"] == "gradient"
 
 
+def test_configuration_keeps_accumulate_and_steps_per_sync():
+    wrapped = tf_adasum.wrap(keras.optimizers.SGD(0.5), accumulate=3, steps_per_sync=5)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(wrapped))
+    settings = copy.get_config()["adasum"]
+    assert (settings["mode"], settings["accumulate"], settings["steps_per_sync"]) == ("delta", 3, 5)
+    assert copy.get_config() == wrapped.get_config()
+
+
+def test_configuration_without_these_settings_loads():
+    config = tf_adasum.wrap(keras.optimizers.SGD(0.5), "gradient").get_config()
+    del config["adasum"]["accumulate"], config["adasum"]["steps_per_sync"]
+    settings = type(tf_adasum.wrap(keras.optimizers.SGD())).from_config(config).get_config()
+    assert (settings["adasum"]["mode"], settings["adasum"]["accumulate"]) == ("gradient", 1)
+    assert settings["adasum"]["steps_per_sync"] == 1
+
+
 @keras.saving.register_keras_serializable("wrap_test")
 class OwnOptimizer(keras.optimizers.SGD):
     """A user's optimizer with a setting of its own."""
@@ -132,6 +148,33 @@ def test_wrong_arguments_are_named():
         tf_adasum.wrap(keras.optimizers.SGD(), mode="deltas")
     with pytest.raises(ValueError, match=r"wrapped already.*'delta'"):
         tf_adasum.wrap(tf_adasum.wrap(keras.optimizers.SGD()))
+
+
+@pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
+@pytest.mark.parametrize("value", [0, -1, 2.0, "2", None, True])
+def test_wrong_numbers_are_named(name, value):
+    with pytest.raises(ValueError, match=rf"{name} must be an integer >= 1\. Received: {name}="):
+        tf_adasum.wrap(keras.optimizers.SGD(), **{name: value})
+
+
+@pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
+def test_settings_that_do_not_go_together_are_refused(name):
+    accumulating = keras.optimizers.SGD(gradient_accumulation_steps=2)
+    with pytest.raises(ValueError, match=rf"{name} does not go with Keras' own accumulation"):
+        tf_adasum.wrap(accumulating, **{name: 2})
+    built = keras.optimizers.SGD()
+    built.build([keras.Variable(np.zeros(3, np.float32))])
+    scaled = keras.optimizers.LossScaleOptimizer(built)
+    with pytest.raises(ValueError, match=rf"{name} needs an optimizer that is not built"):
+        tf_adasum.wrap(scaled, **{name: 2})
+    assert type(tf_adasum.wrap(accumulating, **{name: 1})).__name__ == "AdasumSGD"
+
+
+def test_local_steps_are_for_delta_mode_without_moving_averages():
+    with pytest.raises(ValueError, match=r"use mode='delta'\. Received: steps_per_sync=2"):
+        tf_adasum.wrap(keras.optimizers.SGD(), mode="gradient", steps_per_sync=2)
+    with pytest.raises(ValueError, match=r"use use_ema=False\. Received: steps_per_sync=2"):
+        tf_adasum.wrap(keras.optimizers.SGD(use_ema=True), steps_per_sync=2)
 
 
 def test_optimizers_that_hide_their_weights_are_refused():
