@@ -41,7 +41,7 @@ def test_fit(make, mode, count, steps, num_local):
     check_fit(model, recipe)
 
 
-def test_equals_more_ranks():
+def test_fit_equals_more_ranks():
     """With N and K powers of two, N replicas with K micro-batches are N * K replicas with one."""
     count, rate = 4, 0.1
     model, number = compiled(
