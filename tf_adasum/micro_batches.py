@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 
 from tf_adasum.hooks import require_hooks
-from tf_adasum.pairwise import PAIRS
+from tf_adasum.reductions import ALL
 
 require_hooks(tf_values, "PerReplica")
 
@@ -81,7 +81,7 @@ class MicroBatches:
     def __init__(self, optimizer, variables: Sequence, reductions: Sequence[str], count: int):
         self.count = count
         self._arrivals = arrivals(count)
-        self._reductions = list(reductions)
+        self._reductions = [ALL[name] for name in reductions]
         self._levels = [
             [optimizer.add_variable_from_reference(v, f"partial_{level}") for v in variables]
             for level in range((count - 1).bit_length())
@@ -98,8 +98,8 @@ class MicroBatches:
             Dense tensors; where a mean is asked for, the K-th part, since means are added up.
         """
         dense = [tf.convert_to_tensor(grad) for grad in grads]
-        means = [self._reductions[index] == "mean" for index in indices]
-        return [grad / self.count if mean else grad for grad, mean in zip(dense, means)]
+        divides = [self._reductions[index].divides_leaves for index in indices]
+        return [grad / self.count if divide else grad for grad, divide in zip(dense, divides)]
 
     def add(
         self,
@@ -138,7 +138,7 @@ class MicroBatches:
 
     def _merged(self, strategy, level, indices, carried):
         return [
-            self._update(strategy, level, index, PAIRS[self._reductions[index]], values)
+            self._update(strategy, level, index, self._reductions[index].combine_pair, values)
             for index, values in zip(indices, carried)
         ]
 

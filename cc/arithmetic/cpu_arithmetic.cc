@@ -1,6 +1,8 @@
 #include "cc/arithmetic/cpu_arithmetic.h"
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -33,6 +35,31 @@ Loop Require(const Loop* loops, DType dtype, const char* operation) {
                                                  ". Received: " + DTypeName(dtype));
   }
   return loop;
+}
+
+// A coefficient is about the ratio of two norms, and beyond the float32 in which all but float64
+// are combined if one vector is next to nothing: that one is scaled up first, by a power of two.
+// The other's coefficient is between 0.5 and 1.5 then.
+void CombineUnlike(CombineLoop loop, int64_t element_bytes, const Piece& piece,
+                   const Coefficients& c) {
+  constexpr int64_t kTileBytes = 4096;
+  const int64_t tile = kTileBytes / element_bytes;
+  alignas(64) char scaled[kTileBytes];
+  const bool is_left_small = std::abs(c.left) > std::abs(c.right);
+  const double steep = is_left_small ? c.left : c.right;
+  const double scale = std::ldexp(1.0, std::ilogb(steep) - 60);
+  for (int64_t begin = 0; begin < piece.num_elements; begin += tile) {
+    const int64_t n = std::min(tile, piece.num_elements - begin), skip = begin * element_bytes;
+    const void* left = At(piece.left, skip);
+    const void* right = At(piece.right, skip);
+    const void* small = is_left_small ? left : right;
+    loop(small, small, scale, 0, n, scaled);
+    if (is_left_small) {
+      loop(scaled, right, steep / scale, c.right, n, At(piece.out, skip));
+    } else {
+      loop(left, scaled, c.left, steep / scale, n, At(piece.out, skip));
+    }
+  }
 }
 
 }  // namespace
@@ -94,6 +121,9 @@ void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
   CombineLoop loop = Require(kernels_.combine, dtype, "a weighted sum");
   ForEachTile(ElementBytes(dtype), pieces, [=](const Piece& piece) {
     const Coefficients& c = coefficients[piece.segment];
+    if (dtype != DType::kFloat64 && std::max(std::abs(c.left), std::abs(c.right)) > FLT_MAX) {
+      return CombineUnlike(loop, ElementBytes(dtype), piece, c);
+    }
     loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);
   });
 }

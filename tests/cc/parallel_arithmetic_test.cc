@@ -3,6 +3,7 @@
 #include "cc/arithmetic/parallel_arithmetic.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -137,6 +138,42 @@ TEST(MomentsAreTheSameWhoeverHelps) {
       }
       CHECK_EQ(std::memcmp(moments.data(), first.data(), moments.size() * sizeof(Moments)), 0);
     });
+  }
+}
+
+// As TensorFlow's threads, which take what is subnormal for zero.
+TEST(HelpersKeepSubnormalNumbers) {
+#if defined(__x86_64__)
+  Threads threads;
+  LendThread lend = [inner = threads.Lend()](std::function<void()> work) {
+    inner([work] {
+      __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
+      work();
+    });
+  };
+  Elements tiny(DType::kFloat32, std::vector<double>(400000, std::ldexp(3.0, -140))),
+      sum(DType::kFloat32, tiny.size());
+  CpuArithmetic cpu;
+  ParallelArithmetic(&cpu, 4, lend)
+      .Add(DType::kFloat32, {{0, tiny.bytes(), tiny.bytes(), sum.bytes(), nullptr, tiny.size()}});
+  for (int64_t i = 0; i < sum.size(); ++i) CHECK_EQ(sum[i], std::ldexp(6.0, -140));
+#endif
+}
+
+// Coefficients beyond float32, whose products are within it.
+TEST(VectorsOfUnlikeNorms) {
+  CpuArithmetic cpu;
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Elements small(dtype, std::vector<double>(5000, std::ldexp(1.0, -130))),
+        large(dtype, std::vector<double>(5000, 8.0)), out(dtype, 5000);
+    const double steep = -std::ldexp(1.0, 131);  // 2^131 * 2^-130 = 2
+    const Coefficients left_small{steep, 0.5}, right_small{0.5, steep};
+    cpu.Combine(dtype, {{0, small.bytes(), large.bytes(), out.bytes(), nullptr, 5000}},
+                &left_small);
+    for (int64_t i = 0; i < out.size(); ++i) CHECK_EQ(out[i], 2.0);
+    cpu.Combine(dtype, {{0, large.bytes(), small.bytes(), out.bytes(), nullptr, 5000}},
+                &right_small);
+    for (int64_t i = 0; i < out.size(); ++i) CHECK_EQ(out[i], 2.0);
   }
 }
 

@@ -93,6 +93,17 @@ def test_any_scale_is_taken_out(ranks):
         assert error <= error_model.LIMITS["float64"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("ranks", RANKS)
+def test_one_vector_next_to_nothing(ranks, dtype):
+    # Subnormal beside ordinary: the coefficient of the small one is beyond float32.
+    vectors = [_cast(v.astype(np.float64), dtype) for v in _normal(ranks)]
+    for place in range(ranks):
+        unlike = list(vectors)
+        unlike[place] = _cast(vectors[place].astype(np.float64) * 1e-39, dtype)
+        error_model.check("adasum", _adasum(unlike), unlike)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
 @pytest.mark.parametrize("ranks", RANKS)
 def test_far_scales_of_float64(ranks, scale):

@@ -11,7 +11,9 @@ import pytest
 from tf_adasum.hooks import require_hooks
 
 
-@pytest.mark.parametrize("name", ["micro_batches", "optimizer", "pairwise", "policy", "strategy"])
+@pytest.mark.parametrize(
+    "name", ["micro_batches", "optimizer", "policy", "reductions.adasum", "strategy"]
+)
 def test_examples(name):
     results = doctest.testmod(importlib.import_module(f"tf_adasum.{name}"))
     assert results.attempted > 0

@@ -11,9 +11,8 @@ import tf_adasum
 from tests.reference import adasum
 from tests.reference.tree import leaves_in_time, reduce_tree
 from tests.training.replicas import examples, small_model, strategy
-from tf_adasum import reductions
 from tf_adasum.micro_batches import arrivals
-from tf_adasum.pairwise import PAIRS
+from tf_adasum.reductions.adasum import combine_pair
 
 TOLERANCE = 1e-6
 
@@ -38,10 +37,6 @@ def _unordered(node):
     return frozenset(map(_unordered, node)) if isinstance(node, tuple) else node
 
 
-def test_pairs_exist_for_all_reductions():
-    assert sorted(PAIRS) == reductions.names()
-
-
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float64", 1e-13), ("float32", 1e-6), ("float16", 2e-3)]
 )
@@ -49,7 +44,7 @@ def test_pairs_exist_for_all_reductions():
 def test_pair_matches_reference(shape, dtype, tolerance):
     random = np.random.default_rng(0)
     pair = [random.normal(size=shape).astype(dtype) for _ in range(2)]
-    got = PAIRS["adasum"](*map(tf.constant, pair))
+    got = combine_pair(*map(tf.constant, pair))
     assert (got.dtype.name, got.shape) == (dtype, shape)
     scale = max(np.linalg.norm(side.astype(np.float64)) for side in (*pair, np.zeros(1)))
     error = np.linalg.norm(np.asarray(got, np.float64) - adasum.reduce(pair))
@@ -57,7 +52,7 @@ def test_pair_matches_reference(shape, dtype, tolerance):
 
 
 def test_pair_at_the_edges():
-    pair = PAIRS["adasum"]
+    pair = combine_pair
     zero, one = tf.zeros([3]), tf.constant([1.0, -2.0, 3.0])
     np.testing.assert_array_equal(pair(zero, one), one)  # zero is the identity
     np.testing.assert_array_equal(pair(zero, zero), zero)

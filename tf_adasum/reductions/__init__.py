@@ -1,12 +1,15 @@
-"""The reductions, one file each: what they are called and which dtypes they take.
+"""The reductions, one file each: what they are called, which dtypes they take, micro-batches.
 
-A file here says what Python needs to know of a reduction before it is asked for; the arithmetic
-itself is in cc/reductions, in the file of the same name.
+A file here says what Python needs to know of a reduction; the arithmetic over ranks is in
+cc/reductions, in the file of the same name.
 """
 
 import dataclasses
 import importlib
 import pkgutil
+from collections.abc import Callable
+
+import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,11 +20,16 @@ class Reduction:
         name: what `reduction=` takes.
         summary: the mathematics, in one line.
         floats_only: whether only float16, bfloat16, float32 and float64 can be reduced.
+        combine_pair: makes one tensor of two in TensorFlow's operations, for micro-batches, which
+            meet in the same tree as ranks; of their shape and dtype.
+        divides_leaves: whether each of K micro-batches is divided by K first.
     """
 
     name: str
     summary: str
     floats_only: bool
+    combine_pair: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    divides_leaves: bool = False
 
 
 def _load() -> dict[str, Reduction]:
