@@ -11,19 +11,21 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Seconds of each repetition of each method: the time of the slowest rank, from a barrier on.
 
+    Before each timed call stands one that is not timed, so that every method finds the caches as
+    it leaves them itself, and not as the one before it in turn does.
+
     Args:
         comm: the ranks; all call this with the same methods.
         methods: functions without arguments.
-        repetitions: how often each runs, after one run that is not counted.
+        repetitions: how often each is timed.
 
     Returns:
         One list of seconds per method, equal on all ranks.
     """
-    for method in methods.values():
-        method()
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     for _ in range(repetitions):
         for name, method in methods.items():
+            method()
             comm.Barrier()
             begin = time.perf_counter()
             method()
