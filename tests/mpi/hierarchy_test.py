@@ -145,7 +145,10 @@ def test_disagreement_is_reported(communicator):
         assert adasum.allreduce(tf.ones(2), local_reduction=local).numpy().tolist() == [1.0, 1.0]
         return
     with pytest.raises(tf.errors.InvalidArgumentError, match="of each host's mean") as caught:
-        adasum.allreduce(tf.ones(2), communicator=communicator, local_reduction=local)
+        # Named: unnamed operations that are unlike have nothing in common, and wait for each other.
+        adasum.allreduce(
+            tf.ones(2), communicator=communicator, name="unlike", local_reduction=local
+        )
     assert "rank 0 passed allreduce(adasum of each host's sum)" in caught.value.message
     # And is no harm.
     total = adasum.allreduce(tf.ones(2), "sum", communicator)
