@@ -1,5 +1,6 @@
 #include "cc/communicator/allreduce.h"
 
+#include <chrono>
 #include <numeric>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
@@ -99,10 +100,8 @@ void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
   });
 }
 
-void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workplace& workplace) {
-  const Segments segments = SegmentsOf(tensors);
-  CpuArithmetic cpu(ChooseCpuKernels(),
-                    segments.num_elements() * ElementBytes(tensors.dtype) >= kMoreThanCached);
+void RunStages(const AllreduceTensors& tensors, const Stages& stages, CpuArithmetic& cpu,
+               Workplace& workplace) {
   // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
   // lend: steps are as long as the cores are many, and both sides take the same.
   const int num_cores = workplace.cores / static_cast<int>(tensors.inputs.size());
@@ -113,6 +112,7 @@ void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workpla
   if (stages.inside == nullptr) {
     return ReduceReplicas(tensors, *stages.across, workplace.transport, arithmetic, workplace);
   }
+  const Segments segments = SegmentsOf(tensors);
   Hierarchy hierarchy(&workplace.transport, workplace.hosts, &workplace.hierarchy_scratch);
   {
     TimelineSpan span(workplace.timeline, "inside the host");
@@ -120,6 +120,18 @@ void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workpla
   }
   TimelineSpan span(workplace.timeline, "across hosts");
   hierarchy.CombineHosts(*stages.across, tensors.dtype, segments, tensors.outputs, arithmetic);
+}
+
+void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workplace& workplace) {
+  const StoreChoice::Kind kind{tensors.reduction, tensors.outputs[0] == tensors.inputs[0][0],
+                               SegmentsOf(tensors).num_elements() * ElementBytes(tensors.dtype)};
+  const bool is_large = kind.num_bytes >= kMoreThanCached;
+  const bool passes_caches = is_large && workplace.store_choice.PassesCaches(kind);
+  CpuArithmetic cpu(ChooseCpuKernels(), passes_caches);
+  const auto begin = std::chrono::steady_clock::now();
+  RunStages(tensors, stages, cpu, workplace);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (is_large) workplace.store_choice.Note(kind, passes_caches, took.count());
 }
 
 // All of the request but whom to tell. Throws InvalidArgument.

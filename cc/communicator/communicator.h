@@ -17,6 +17,7 @@
 
 #include "cc/communicator/agreement.h"
 #include "cc/communicator/hierarchy.h"
+#include "cc/communicator/store_choice.h"
 #include "cc/core/error.h"
 #include "cc/core/patience.h"
 #include "cc/core/timeline.h"
@@ -35,6 +36,7 @@ struct Workplace {
   // One per replica of this process, kept from request to request.
   std::vector<LeafScratch>& scratch;
   HierarchyScratch& hierarchy_scratch;  // kept likewise
+  StoreChoice& store_choice;            // kept likewise
   Timeline* timeline;                   // null unless one is kept
 };
 
@@ -121,6 +123,7 @@ class Communicator {
   Agreement agreement_;
   std::vector<LeafScratch> scratch_;
   HierarchyScratch hierarchy_scratch_;
+  StoreChoice store_choice_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
