@@ -7,13 +7,11 @@
 #include <cstring>
 #include <string>
 
+#include "cc/core/bytes.h"
 #include "cc/core/error.h"
 
 namespace adasum {
 namespace {
-
-const void* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
-void* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
 
 const CpuKernels* WidestSupported(const std::string& at_most) {
 #if defined(__x86_64__)

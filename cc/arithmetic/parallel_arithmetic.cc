@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "cc/core/bytes.h"
+
 namespace adasum {
 namespace {
 
@@ -40,9 +42,6 @@ struct Tasks {
   std::mutex mutex;
   std::exception_ptr failure;
 };
-
-const void* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
-void* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
 
 std::vector<Piece> SlicesOf(const std::vector<Piece>& pieces, int64_t element_bytes) {
   const int64_t slice = kSliceBytes / element_bytes;

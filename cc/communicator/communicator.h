@@ -91,7 +91,7 @@ class Communicator {
   void Loop();
   // One agreement and what it decides; by whoever has the turn.
   void Step(const Intent& first);
-  // Throws or returns the reason why no request is accepted.
+  // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
   // Has the turn: carries out requests until `is_done`.
   void StandIn(const std::atomic<bool>& is_done);

@@ -1,12 +1,8 @@
 #include "cc/reductions/packed_leaf.h"
 
+#include "cc/core/bytes.h"
+
 namespace adasum {
-namespace {
-
-const char* At(const void* base, int64_t bytes) { return static_cast<const char*>(base) + bytes; }
-char* At(void* base, int64_t bytes) { return static_cast<char*>(base) + bytes; }
-
-}  // namespace
 
 PackedLeaf::PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
                        LeafScratch& scratch)
