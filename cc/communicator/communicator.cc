@@ -184,6 +184,7 @@ void Communicator::Carry(const Decision& decision) {
   }
   if (timeline_) timeline_->Add("queue: " + request.intent.name, request.enqueued, -1, 0);
   auto begin = Timeline::Clock::now();
+  transport().Begin();
   std::optional<Error> error =
       Run(request, {transport(), placement_.cores, placement_.hosts, *limits_, scratch_,
                     hierarchy_scratch_, store_choice_, timeline_.get()});

@@ -44,16 +44,31 @@ Schedule MakeSchedule(int rank, int size, int64_t num_elements) {
   return schedule;
 }
 
+LeafCounts CountLeaves(int rank, int size, int distance) {
+  if (distance == 0) return {1, 1};
+  const int num_folded = size - LargestPowerOfTwo(size);
+  const int first = rank & ~(2 * distance - 1);
+  auto count = [&](int begin) {
+    return distance + std::min(std::max(num_folded - begin, 0), distance);
+  };
+  return {count(first), count(first + distance)};
+}
+
 int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
-                  int64_t moment_bytes) {
-  Schedule schedule = MakeSchedule(rank, size, num_elements);
-  int64_t bytes = schedule.fold == Fold::kNone ? 0 : num_elements * element_bytes;
-  int64_t rounds = 0;
+                  int64_t moment_bytes, Way way) {
+  const Schedule schedule = MakeSchedule(rank, size, num_elements);
+  const int64_t num_levels = static_cast<int64_t>(schedule.levels.size());
+  int64_t elements = schedule.fold == Fold::kNone ? 0 : num_elements;
+  if (way == Way::kWhole) return (elements + num_levels * num_elements) * element_bytes;
   for (const Level& level : schedule.levels) {
-    bytes += (level.give.size() + level.keep.size()) * element_bytes;
-    bytes += ++rounds * moment_bytes;
+    elements += level.give.size();
+    if (way == Way::kHalves) elements += level.keep.size();
   }
-  return bytes;
+  if (way == Way::kShared && num_levels > 0) {
+    elements += (size - 1) * schedule.levels.back().keep.size();
+  }
+  // Level k sums moments in k rounds.
+  return elements * element_bytes + num_levels * (num_levels + 1) / 2 * moment_bytes;
 }
 
 }  // namespace adasum

@@ -4,6 +4,11 @@
 
 namespace adasum {
 
+void Transport::Meet(int peer) {
+  char mine = 0, theirs = 0;
+  SendRecv({peer, &mine, 1}, {peer, &theirs, 1});
+}
+
 void* Transport::Workspace(int64_t) {
   throw Error(ErrorCode::kInternal, "This transport has no workspace of its own.");
 }

@@ -24,6 +24,8 @@ struct Recv {
 
 // The longest message worth sending over a network.
 constexpr int64_t kMessageBytes = int64_t{64} << 20;
+// So little that the number of messages is all that counts.
+constexpr int64_t kShortBytes = int64_t{4} << 10;
 // What a core's cache holds of each of the things that are read and written in one step, where
 // ranks read each other's memory.
 constexpr int64_t kCachedBytes = int64_t{256} << 10;
@@ -50,12 +52,26 @@ class Transport {
     return recv.bytes;
   }
 
+  // Returns when the peer has called it too: all that it sent before is there, and all that it was
+  // sent before is read.
+  virtual void Meet(int peer);
+
+  // Whether Exchange with the peer returns the address of its bytes.
+  virtual bool CanRead(int /*peer*/) const { return false; }
+
   // How many bytes at a time are best exchanged with a peer; both sides are told the same. A long
   // message is best for a network.
   virtual int64_t StepBytes(int /*peer*/) const { return kMessageBytes; }
 
+  // Up to how many bytes a vector is best swapped whole, by SendRecv; the same on all ranks. 0
+  // where SendRecv can't carry what is reduced.
+  virtual int64_t ShortBytes() const { return 0; }
+
   // Whether bytes handed to Exchange have to lie in Workspace memory.
   virtual bool needs_workspace() const { return false; }
+
+  // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.
+  virtual void Begin() {}
 
   // Memory of at least `num_bytes` that Exchange can send from, owned by the transport and kept
   // until the next call; only for transports that need it. Throws InvalidArgument elsewhere.

@@ -42,16 +42,16 @@ void* PackedLeaf::Output(int64_t segment, int64_t position) const {
             (position - tensors_.segments.offset(segment)) * element_bytes_);
 }
 
-const void* PackedLeaf::Packed(Range range) {
+const void* PackedLeaf::Packed(Range range, char* place) {
   if (is_in_work_) return Work(range);
   if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-    pieces.push_back(
-        {segment, Own(segment, part.begin), nullptr, Work(part), nullptr, part.size()});
+    char* to = place + (part.begin - range.begin) * element_bytes_;
+    pieces.push_back({segment, Own(segment, part.begin), nullptr, to, nullptr, part.size()});
   });
   arithmetic_.CopyPieces(dtype(), pieces);
-  return Work(range);
+  return place;
 }
 
 std::vector<Piece> PackedLeaf::Pieces(Range range, const void* theirs, bool is_left, void* out,

@@ -52,14 +52,16 @@ class PackedLeaf {
 
   // Takes a working buffer that holds `range`, and behind it `extra_bytes` for the caller's use.
   void Open(Range range, int64_t extra_bytes);
+  bool Holds(Range range) const { return range_.begin <= range.begin && range.end <= range_.end; }
   // The place of a part of Open's range, and what lies behind that.
   char* Work(Range range) const;
   char* Extra() const { return Work({range_.end, range_.end}); }
   // Whether results that are combined in Work() lie where the caller will read them.
   bool WorksInOutput() const;
 
-  // Own values of `range` as one run of bytes: in place if they are, else packed into Work().
-  const void* Packed(Range range);
+  // Own values of `range` as one run of bytes: where they are if they are one, else packed into
+  // `place`.
+  const void* Packed(Range range, char* place);
 
   // The operands of one meeting in `range`: own values and `theirs`, a packed run that begins with
   // the range. Results go to `out`, a packed run too, and if `is_final` to the caller's tensors.

@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "cc/core/arithmetic.h"
+#include "cc/core/schedule.h"
 
 namespace adasum {
-
-// The number of leaves that each operand already contains.
-struct LeafCounts {
-  int left;
-  int right;
-};
 
 // Part of one meeting of two vectors: the pieces that one rank combines in one step.
 struct Meeting {
   DType dtype;
   const std::vector<Piece>& pieces;  // in the order of their segments
-  LeafCounts leaves;
-  bool is_final;  // the result holds all leaves
+  LeafCounts leaves;                 // of each operand
+  bool is_final;                     // the result holds all leaves
   // Of whole segments, over all ranks that hold them; empty unless the reduction needs them.
   const std::vector<Moments>& moments;
   Arithmetic& arithmetic;

@@ -39,6 +39,9 @@ class GroupTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override {
     return all_->Exchange(Translated(send), Translated(recv));
   }
+  void Meet(int peer) override { all_->Meet(members_[peer]); }
+  bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
+  int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t StepBytes(int peer) const override { return all_->StepBytes(members_[peer]); }
   bool needs_workspace() const override {
     return reach_ == Reach::kOneHost && all_->needs_workspace();

@@ -25,10 +25,13 @@ class HostTransport : public Transport {
   int size() const override { return mpi_->size(); }
   void SendRecv(const Send& send, const Recv& recv) override;
   const void* Exchange(const Send& send, const Recv& recv) override;
+  bool CanRead(int peer) const override { return IsShared(peer, 0); }
+  int64_t ShortBytes() const override { return kShortBytes; }
   int64_t StepBytes(int peer) const override {
     return IsShared(peer, 0) ? shm_->StepBytes(place_on_host_[peer]) : mpi_->StepBytes(peer);
   }
   bool needs_workspace() const override { return true; }
+  void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }
 
  private:

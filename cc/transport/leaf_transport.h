@@ -21,6 +21,8 @@ class LeafTransport : public Transport {
   int size() const override { return processes_->size() * num_replicas_; }
   // Sender and receiver must be the same peer, or one side empty.
   void SendRecv(const Send& send, const Recv& recv) override;
+  bool CanRead(int peer) const override { return IsLocal(peer); }
+  int64_t ShortBytes() const override { return kShortBytes; }
   int64_t StepBytes(int peer) const override {
     return IsLocal(peer) ? local_.StepBytes(peer % num_replicas_) : kMessageBytes;
   }

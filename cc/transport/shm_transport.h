@@ -35,8 +35,12 @@ class ShmTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override;
   // Sends an address only; `send.bytes` must lie in this rank's newest workspace.
   const void* Exchange(const Send& send, const Recv& recv) override;
+  bool CanRead(int) const override { return true; }
+  int64_t ShortBytes() const override { return kShortBytes; }
   int64_t StepBytes(int) const override { return kCachedBytes; }
   bool needs_workspace() const override { return true; }
+  // Workspaces start again at the same place, which the cache may still have.
+  void Begin() override { newest_begin_ = newest_end_ = WorkspaceBegin(); }
   // Two calls in a row return memory that does not overlap, so that peers may go on reading one
   // workspace while the next is filled.
   void* Workspace(int64_t num_bytes) override;

@@ -56,6 +56,8 @@ class ThreadTransport : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return hub_->size(); }
   void SendRecv(const Send& send, const Recv& recv) override;
+  bool CanRead(int) const override { return true; }
+  int64_t ShortBytes() const override { return kShortBytes; }
   int64_t StepBytes(int) const override { return kCachedBytes; }
   // Hands over addresses; nothing is copied.
   const void* Exchange(const Send& send, const Recv& recv) override;

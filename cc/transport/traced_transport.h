@@ -23,8 +23,15 @@ class TracedTransport : public Transport {
     TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
     return inner_->Exchange(send, recv);
   }
+  void Meet(int peer) override {
+    TimelineSpan span(timeline_, "meet", peer, 0);
+    inner_->Meet(peer);
+  }
+  bool CanRead(int peer) const override { return inner_->CanRead(peer); }
+  int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t StepBytes(int peer) const override { return inner_->StepBytes(peer); }
   bool needs_workspace() const override { return inner_->needs_workspace(); }
+  void Begin() override { inner_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
 
  private:

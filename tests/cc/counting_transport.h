@@ -2,25 +2,37 @@
 #ifndef ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
 #define ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
 
+#include <functional>
+#include <utility>
+
 #include "cc/core/transport.h"
 
 namespace adasum {
 namespace test {
 
-// Counts what a leaf sends, and passes everything on.
+// Counts what a leaf sends, and passes everything on, after what else is to happen before.
 class CountingTransport : public Transport {
  public:
-  explicit CountingTransport(Transport* inner) : inner_(*inner) {}
+  explicit CountingTransport(Transport* inner, std::function<void()> before = nullptr)
+      : inner_(*inner), before_(before ? std::move(before) : [] {}) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void SendRecv(const Send& send, const Recv& recv) override {
+    before_();
     num_bytes += send.num_bytes;
     inner_.SendRecv(send, recv);
   }
   const void* Exchange(const Send& send, const Recv& recv) override {
+    before_();
     num_bytes += send.num_bytes;
     return inner_.Exchange(send, recv);
   }
+  void Meet(int peer) override {
+    before_();
+    inner_.Meet(peer);
+  }
+  bool CanRead(int peer) const override { return inner_.CanRead(peer); }
+  int64_t ShortBytes() const override { return inner_.ShortBytes(); }
   int64_t StepBytes(int peer) const override { return inner_.StepBytes(peer); }
   bool needs_workspace() const override { return inner_.needs_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
@@ -29,6 +41,7 @@ class CountingTransport : public Transport {
 
  private:
   Transport& inner_;
+  std::function<void()> before_;
 };
 
 }  // namespace test

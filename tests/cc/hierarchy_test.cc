@@ -35,6 +35,8 @@ class HostsTransport : public Transport {
     if (Place(Peer(send, recv)) < 0) return all_->Exchange(send, recv);
     return host_->Exchange(OnHost(send), OnHost(recv));
   }
+  bool CanRead(int peer) const override { return Place(peer) >= 0; }
+  int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t StepBytes(int peer) const override {
     return Place(peer) < 0 ? all_->StepBytes(peer) : host_->StepBytes(Place(peer));
   }

@@ -114,16 +114,23 @@ TEST(BytesOfAllRanks) {
   constexpr int64_t kElementBytes = 4, kMomentBytes = 3 * 24;
   ForEveryWorld([](int size, int64_t count, const std::vector<Schedule>&) {
     if (count == 0) return;
-    int64_t sent = 0;
-    for (int rank = 0; rank < size; ++rank) {
-      sent += BytesSent(rank, size, count, kElementBytes, kMomentBytes);
-    }
+    auto sent = [&](Way way) {
+      int64_t of_all = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        of_all += BytesSent(rank, size, count, kElementBytes, kMomentBytes, way);
+      }
+      return of_all;
+    };
     // p ranks send 2 (p - 1) / p vectors each, a fold is one vector there and one back.
     int64_t power = PowerBelow(size), num_levels = __builtin_ctzll(power);
     int64_t vectors = 2 * (power - 1) + 2 * (size - power);
     // Level k sums over 2^k ranks in k rounds.
     int64_t rounds = power * num_levels * (num_levels + 1) / 2;
-    CHECK_EQ(sent, vectors * count * kElementBytes + rounds * kMomentBytes);
+    const int64_t expected = vectors * count * kElementBytes + rounds * kMomentBytes;
+    CHECK_EQ(sent(Way::kHalves), expected);
+    if (size == power) CHECK_EQ(sent(Way::kShared), expected);
+    vectors = power * num_levels + 2 * (size - power);
+    CHECK_EQ(sent(Way::kWhole), vectors * count * kElementBytes);
   });
 }
 
@@ -133,16 +140,19 @@ TEST(BytesOfOneRank) {
     Scope scope("size " + std::to_string(power));
     int64_t count = kGranularity * power * 3;
     for (int rank = 0; rank < power; ++rank) {
-      CHECK_EQ(BytesSent(rank, power, count, 8, 0), 2 * (power - 1) * (count / power) * 8);
+      for (Way way : {Way::kHalves, Way::kShared}) {
+        CHECK_EQ(BytesSent(rank, power, count, 8, 0, way), 2 * (power - 1) * (count / power) * 8);
+      }
     }
   }
 }
 
 TEST(NothingToSend) {
   for (int size = 1; size <= 9; ++size) {
-    for (int rank = 0; rank < size; ++rank) CHECK_EQ(BytesSent(rank, size, 0, 4, 0), int64_t{0});
+    for (int rank = 0; rank < size; ++rank)
+      CHECK_EQ(BytesSent(rank, size, 0, 4, 0, Way::kHalves), int64_t{0});
   }
-  CHECK_EQ(BytesSent(0, 1, 1000, 4, 24), int64_t{0});
+  CHECK_EQ(BytesSent(0, 1, 1000, 4, 24, Way::kHalves), int64_t{0});
 }
 
 }  // namespace

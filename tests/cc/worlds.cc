@@ -14,6 +14,9 @@ namespace {
 class CopyingTransport : public ThreadTransport {
  public:
   using ThreadTransport::ThreadTransport;
+  bool CanRead(int) const override { return false; }
+  // Even the shortest vectors in halves.
+  int64_t ShortBytes() const override { return 0; }
   const void* Exchange(const Send& send, const Recv& recv) override {
     return Transport::Exchange(send, recv);
   }

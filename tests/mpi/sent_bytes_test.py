@@ -10,7 +10,9 @@ import tensorflow as tf
 import tf_adasum as adasum
 from tf_adasum import native, timeline
 
+Way = native.lib.Way
 MOMENT_BYTES = 24
+SHORT_BYTES = 4096  # shorter lists are swapped whole
 BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
 
 # Lists that travel in one piece, or in pieces of one tensor each.
@@ -23,12 +25,17 @@ LISTS = {
 }
 
 
-@pytest.fixture(name="sent", scope="module", params=["1", "0"], ids=["shared memory", "MPI"])
-def _sent(request, tmp_path_factory):
+@pytest.fixture(name="has_shared_memory", scope="module", params=[True, False])
+def _has_shared_memory(request):
+    return request.param
+
+
+@pytest.fixture(name="sent", scope="module")
+def _sent(has_shared_memory, tmp_path_factory):
     """Bytes sent for each list and reduction, over one transport."""
     folder = tmp_path_factory.mktemp("timeline")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TF_ADASUM_SHARED_MEMORY", request.param)
+        environment.setenv("TF_ADASUM_SHARED_MEMORY", str(int(has_shared_memory)))
         environment.setenv(timeline.VARIABLE, str(folder / "trace"))
         communicator = adasum.world().split(color=0)
     for name, sizes in LISTS.items():
@@ -42,11 +49,16 @@ def _sent(request, tmp_path_factory):
     return dict(timeline.sent_bytes(json.loads(written.read_text())["traceEvents"]))
 
 
-def test_bytes_sent_are_those_of_the_schedule(sent):
+def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
     rank, size = adasum.rank(), adasum.size()
     for name, sizes in LISTS.items():
+        way = Way.HALVES
+        if 4 * sum(sizes) <= SHORT_BYTES:
+            way = Way.WHOLE
+        elif has_shared_memory and size & (size - 1) == 0:
+            way = Way.SHARED
         for reduction, moments in (("adasum", MOMENT_BYTES * len(sizes)), ("sum", 0)):
-            expected = native.lib.bytes_sent(rank, size, sum(sizes), 4, moments)
+            expected = native.lib.bytes_sent(rank, size, sum(sizes), 4, moments, way)
             assert sent[f"{reduction} {name}"] == expected, (name, reduction)
 
 

@@ -1,0 +1,160 @@
+#include "cc/reductions/halving.h"
+
+#include <algorithm>
+
+#include "cc/core/bytes.h"
+
+namespace adasum {
+
+Range Traversed::FinalRange(int rank) const {
+  return MakeSchedule(rank, transport.size(), leaf.all().size()).levels.back().keep;
+}
+
+void Traversed::Gather(const Level& level, Range keep, const void* result, Range give) const {
+  // Where the peer's result can't be read, or others want it from this leaf: those of the levels
+  // before, or a folded leaf.
+  void* place = leaf.Holds(give) ? leaf.Work(give) : nullptr;
+  const void* theirs = transport.Exchange({level.peer, result, leaf.Bytes(keep)},
+                                          {level.peer, place, leaf.Bytes(give)});
+  bool is_passed_on = level.distance > 1 || schedule.fold == Fold::kTakes;
+  if (is_passed_on && theirs != place) {
+    arithmetic.Copy(place, theirs, leaf.Bytes(give));
+    theirs = place;
+  }
+  leaf.Deliver(give, theirs);
+}
+
+Halving::Halving(const Traversed& traversed, const Level& level)
+    : in_(traversed),
+      level_(level),
+      is_last_(level.distance == traversed.schedule.levels.back().distance),
+      steps_(MakeSteps()),
+      packs_twice_(level.distance == 1 && traversed.transport.needs_workspace() &&
+                   traversed.transport.CanRead(level.peer) && steps_.size() > Turns::kPacked),
+      theirs_(steps_.size()),
+      moments_(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0) {}
+
+// All leaves take as many steps to fetch from all.
+Steps Halving::MakeSteps() const {
+  const int64_t step = in_.leaf.Elements(in_.StepBytes(level_.peer));
+  if (!is_last_ || in_.turns.results == nullptr) return {level_.keep, level_.give, step};
+  int64_t longest = 0;
+  for (int rank = 0; rank < in_.transport.size(); ++rank) {
+    longest = std::max(longest, in_.FinalRange(rank).size());
+  }
+  return {level_.keep, level_.give, step, longest};
+}
+
+void Halving::Run() {
+  if (packs_twice_ && moments_.empty()) {
+    first_packed_ = steps_.size();  // nothing to learn of the whole first
+  } else {
+    ExchangeSteps();
+    SumOverBlock();
+    if (packs_twice_) first_packed_ = steps_.size() - Turns::kPacked;
+  }
+  CombineSteps();
+  in_.leaf.SetCombined();
+}
+
+const void* Halving::PackedStep(int64_t i) {
+  const Turns& turns = in_.turns;
+  Range give = steps_.give(i);
+  char* place = level_.distance == 1 && turns.packed != nullptr
+                    ? turns.packed + (i % Turns::kPacked) * turns.bytes
+                    : in_.leaf.Work(give);
+  return in_.leaf.Packed(give, place);
+}
+
+void Halving::Offer(int64_t i) {
+  Range keep = steps_.keep(i), give = steps_.give(i);
+  char* place = in_.transport.CanRead(level_.peer)
+                    ? nullptr
+                    : in_.Landing(in_.leaf.Bytes(level_.keep)) +
+                          in_.leaf.Bytes({level_.keep.begin, keep.begin});
+  theirs_[i] = in_.transport.Exchange({level_.peer, PackedStep(i), in_.leaf.Bytes(give)},
+                                      {level_.peer, place, in_.leaf.Bytes(keep)});
+}
+
+// Each side learns what it needs to know of the other's vector.
+void Halving::ExchangeSteps() {
+  for (int64_t i = 0; i < steps_.size(); ++i) {
+    Offer(i);
+    if (moments_.empty()) continue;
+    in_.arithmetic.AddMoments(
+        in_.leaf.dtype(),
+        in_.leaf.Pieces(steps_.keep(i), theirs_[i], level_.is_left, nullptr, false),
+        moments_.data());
+  }
+}
+
+// Recursive doubling over the aligned block of 2 * distance ranks that hold the two vectors. Both
+// sides of each exchange add the same two numbers, so all ranks end with the same bits.
+void Halving::SumOverBlock() {
+  if (moments_.empty()) return;
+  std::vector<Moments> theirs(moments_.size());
+  int64_t num_bytes = static_cast<int64_t>(moments_.size() * sizeof(Moments));
+  for (int round = 1; round <= level_.distance; round *= 2) {
+    int peer = in_.transport.rank() ^ round;
+    in_.transport.SendRecv({peer, moments_.data(), num_bytes}, {peer, theirs.data(), num_bytes});
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      moments_[i].dot += theirs[i].dot;
+      moments_[i].left_norm2 += theirs[i].left_norm2;
+      moments_[i].right_norm2 += theirs[i].right_norm2;
+    }
+  }
+}
+
+// From the last step to the first: the last are what the cache still has. When this rank hears of
+// a step, the peer has done with everything two steps before in this order, so that places taken
+// in turn are free: a packed one, kPacked steps later, a result's, kResults later.
+void Halving::CombineSteps() {
+  const int64_t num_steps = steps_.size();
+  for (int64_t i = num_steps - 1; i >= 0; --i) {
+    const bool is_returning = is_last_ && i + 1 < num_steps;
+    if (i < first_packed_) {
+      if (moments_.empty()) {
+        Offer(i);
+      } else {
+        // That of the steps that stayed it has combined the first, whose place is taken now.
+        if (!is_last_ && i == first_packed_ - 1) in_.transport.Meet(level_.peer);
+        PackedStep(i);  // to where the peer found it before
+        if (!is_returning) in_.transport.Meet(level_.peer);
+      }
+    }
+    if (is_returning) GiveBack(i + 1);
+    CombineStep(i);
+  }
+  if (is_last_ && num_steps > 0) GiveBack(0);
+}
+
+void Halving::CombineStep(int64_t i) {
+  std::vector<Piece> pieces =
+      in_.leaf.Pieces(steps_.keep(i), theirs_[i], level_.is_left, ResultPlace(i), is_last_);
+  in_.reduction.Combine({in_.leaf.dtype(), pieces,
+                         CountLeaves(in_.transport.rank(), in_.transport.size(), level_.distance),
+                         is_last_, moments_, in_.arithmetic});
+}
+
+// Everybody who needs the result fetches it.
+void Halving::GiveBack(int64_t i) {
+  if (in_.turns.results == nullptr) {
+    return in_.Gather(level_, steps_.keep(i), ResultPlace(i), steps_.give(i));
+  }
+  const int64_t own_bytes = in_.leaf.Bytes(steps_.keep(i));
+  // In round k rank r meets r ^ k, so that both sides of each exchange are there.
+  for (int round = 1; round < in_.transport.size(); ++round) {
+    const int peer = in_.transport.rank() ^ round;
+    const Range part = steps_.Of(in_.FinalRange(peer), i);
+    in_.leaf.Deliver(part, in_.transport.Exchange({peer, ResultPlace(i), own_bytes},
+                                                  {peer, nullptr, in_.leaf.Bytes(part)}));
+  }
+}
+
+char* Halving::ResultPlace(int64_t i) const {
+  const Turns& turns = in_.turns;
+  if (!is_last_ || turns.results == nullptr) return in_.leaf.Work(steps_.keep(i));
+  return turns.results + (i % Turns::kResults) * turns.bytes;
+}
+
+}  // namespace adasum

@@ -1,0 +1,90 @@
+// One level on the way down the tree: two leaves exchange halves of what both have, and each
+// combines the half that it keeps.
+#ifndef ADASUM_REDUCTIONS_HALVING_H_
+#define ADASUM_REDUCTIONS_HALVING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/schedule.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/packed_leaf.h"
+#include "cc/reductions/reduction.h"
+#include "cc/reductions/steps.h"
+
+namespace adasum {
+
+// Places behind a leaf's working buffer that its steps take in turn, so that they stay in a cache
+// however long the vector is; null where the vector has a place of its own for every step.
+struct Turns {
+  // As many steps as are packed and stay, from the moments to the combination.
+  static constexpr int64_t kPacked = 2;
+  // All peers have read one result when this leaf has heard of the next from all of them.
+  static constexpr int64_t kResults = 2;
+
+  char* packed = nullptr;
+  char* results = nullptr;  // unless null, all leaves fetch the results of all leaves from there
+  int64_t bytes = 0;        // of one place
+};
+
+// What all levels of one traversal work with. Everything must outlive it.
+struct Traversed {
+  const Reduction& reduction;
+  const Schedule& schedule;
+  Transport& transport;
+  Arithmetic& arithmetic;
+  LeafScratch& scratch;
+  PackedLeaf& leaf;
+  Turns turns;
+
+  // Every core has a cache of its own.
+  int64_t StepBytes(int peer) const { return transport.StepBytes(peer) * arithmetic.Width(); }
+  Steps StepsWith(int peer, Range keep, Range give) const {
+    return {keep, give, leaf.Elements(StepBytes(peer))};
+  }
+  // Where peers' bytes arrive that can't be read where they are.
+  char* Landing(int64_t num_bytes) const {
+    return static_cast<char*>(scratch.landing.Get(num_bytes));
+  }
+  // What leaf `rank` has the final result of, on its way down the tree.
+  Range FinalRange(int rank) const;
+  // Sends the result of `keep`, receives that of `give` and delivers it.
+  void Gather(const Level& level, Range keep, const void* result, Range give) const;
+};
+
+class Halving {
+ public:
+  // `level` is one of traversed.schedule.levels, or a fold: distance 0, nothing to give.
+  Halving(const Traversed& traversed, const Level& level);
+
+  // If the level is the last one, its result goes back to the peer at once.
+  void Run();
+
+ private:
+  void ExchangeSteps();
+  void SumOverBlock();
+  void CombineSteps();
+  void CombineStep(int64_t i);
+  void GiveBack(int64_t i);
+  void Offer(int64_t i);
+  const void* PackedStep(int64_t i);
+  char* ResultPlace(int64_t i) const;
+  Steps MakeSteps() const;
+
+  const Traversed& in_;
+  const Level& level_;
+  const bool is_last_;
+  const Steps steps_;
+  // Whether steps are packed twice, for the moments and again for the combination, since memory
+  // for all of them would not stay in the cache. A decision that the peer must make alike.
+  const bool packs_twice_;
+  // From here on packed steps stay from the moments to the combination.
+  int64_t first_packed_ = 0;
+  std::vector<const void*> theirs_;  // of every step, what the peer gives
+  std::vector<Moments> moments_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_REDUCTIONS_HALVING_H_

@@ -1,0 +1,19 @@
+// The traversal for short vectors: partners swap them whole, and both combine all of it.
+#ifndef ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_
+#define ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/packed_leaf.h"
+#include "cc/reductions/reduction.h"
+
+namespace adasum {
+
+// The tree of HalvingDoubling with one message a level: no halves to give back, no moments to sum.
+// Both partners work on the same operands in the same order, and so end with the same bits.
+void RecursiveDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
+                       Arithmetic& arithmetic, LeafScratch& scratch);
+
+}  // namespace adasum
+
+#endif  // ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_

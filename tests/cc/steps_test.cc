@@ -1,0 +1,109 @@
+// Vectors of so many steps that places are taken in turn, and the ways in which they travel.
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cc/reductions/halving.h"
+#include "tests/cc/check.h"
+#include "tests/cc/traversals.h"
+
+namespace adasum {
+namespace {
+
+using test::CheckAgainstTree;
+using test::CheckAlike;
+using test::CheckWorld;
+using test::kReductions;
+using test::kWires;
+using test::Leaves;
+using test::Outcome;
+using test::Outputs;
+using test::RandomLeaves;
+using test::Scope;
+using test::Traverse;
+using test::Wire;
+
+TEST(LargeVectorsInSeveralTensors) {
+  for (Wire wire : kWires) {
+    for (int size : {2, 3, 5, 8}) {
+      for (const char* reduction : kReductions) {
+        CheckWorld(wire, size, reduction, DType::kFloat32, {100000, 7, 33333, 0, 70000});
+      }
+    }
+  }
+}
+
+// Halves of several steps, more than there are places for them to take in turn.
+TEST(VectorsOfManySteps) {
+  static_assert(700000 / 2 * sizeof(float) > Turns::kPacked * kCachedBytes, "more steps");
+  for (Wire wire : kWires) {
+    for (int size : {2, 3, 4, 5}) {
+      for (const std::vector<int64_t>& counts :
+           {std::vector<int64_t>{700001}, std::vector<int64_t>{300000, 5, 400000}}) {
+        CheckWorld(wire, size, "adasum", DType::kFloat32, counts);
+        CheckWorld(wire, size, "mean", DType::kFloat16, counts);
+        for (const char* reduction : {"mean", "adasum"}) {
+          Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
+          const Leaves before(inputs);
+          Traverse(wire, reduction, inputs, Outputs::kInPlace);
+          CheckAgainstTree(reduction, before, inputs);
+          CheckAlike(inputs);
+        }
+      }
+    }
+  }
+}
+
+// A peer that is late or early finds every place as it was promised. Halves of halves still take
+// more steps than there are places.
+TEST(PlacesAreFreeWhenTheyAreTaken) {
+  std::atomic<uint64_t> turn{1};
+  auto dawdle = [&turn] {
+    uint64_t mixed = turn.fetch_add(1) * 0x9e3779b97f4a7c15u;
+    std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 60) * 40));
+  };
+  for (int size : {2, 3, 4}) {
+    for (const char* reduction : kReductions) {
+      Scope scope(std::to_string(size) + " ranks, " + reduction);
+      Leaves inputs = RandomLeaves(size, DType::kFloat32, {1500001});
+      Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
+      CheckAgainstTree(reduction, inputs, outcome.outputs);
+      CheckAlike(outcome.outputs);
+    }
+  }
+}
+
+TEST(SendsTheBytesItSays) {
+  std::set<Way> ways;
+  for (Wire wire : kWires) {
+    for (int size : {1, 2, 3, 4, 5, 8}) {
+      for (int64_t count : {1, 64, 1000, 2000, 1500001}) {
+        if (count > 10000 && size > 4) continue;
+        const std::vector<int64_t> counts = {count, 0, 17};
+        for (const char* reduction : kReductions) {
+          Scope scope(std::to_string(size) + " ranks, " + reduction + " of " +
+                      std::to_string(count));
+          Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
+          Outcome outcome = Traverse(wire, reduction, inputs);
+          const Way way = outcome.way;
+          ways.insert(way);
+          const int64_t moment_bytes = std::string(reduction) == "adasum" ? 24 * counts.size() : 0;
+          for (int rank = 0; rank < size; ++rank) {
+            CHECK_EQ(outcome.bytes_sent[rank],
+                     BytesSent(rank, size, count + 17, 4, moment_bytes, way));
+          }
+        }
+      }
+    }
+  }
+  CHECK_EQ(ways.size(), size_t{3});
+}
+
+}  // namespace
+}  // namespace adasum
+
+int main() { return adasum::test::RunAll(); }

@@ -1,0 +1,146 @@
+#include "tests/cc/traversals.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/core/error.h"
+#include "cc/reductions/halving_doubling.h"
+#include "tests/cc/check.h"
+#include "tests/cc/counting_transport.h"
+#include "tests/cc/tree.h"
+
+namespace adasum {
+namespace test {
+namespace {
+
+Leaves EmptyLeaves(const Leaves& like) {
+  Leaves leaves(like.size());
+  for (size_t leaf = 0; leaf < like.size(); ++leaf) {
+    for (const Elements& tensor : like[leaf])
+      leaves[leaf].emplace_back(tensor.dtype(), tensor.size());
+  }
+  return leaves;
+}
+
+// L2, relative to the larger of the result and the largest input: where inputs cancel (a scalar
+// and its negative) the result may be as small as the rounding of the storage.
+double Tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 2e-3;
+    case DType::kBFloat16:
+      return 1.6e-2;
+    case DType::kFloat32:
+      return 1e-6;
+    case DType::kFloat64:
+      return 1e-13;
+    default:
+      return 0;
+  }
+}
+
+void CheckInputsUntouched(const Leaves& inputs, const Leaves& before) {
+  for (size_t rank = 0; rank < inputs.size(); ++rank) {
+    for (size_t variable = 0; variable < inputs[0].size(); ++variable) {
+      const Elements& now = inputs[rank][variable];
+      CHECK_EQ(std::memcmp(now.bytes(), before[rank][variable].bytes(), now.num_bytes()), 0);
+    }
+  }
+}
+
+}  // namespace
+
+Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
+  std::mt19937 random(size * 1000 + static_cast<int>(dtype));
+  std::normal_distribution<double> normal;
+  Leaves leaves(size);
+  for (auto& leaf : leaves) {
+    for (int64_t count : counts) {
+      std::vector<double> values(count);
+      for (double& value : values) {
+        value = IsFloating(dtype)       ? normal(random)
+                : dtype == DType::kBool ? random() % 3 > 0
+                                        : static_cast<int>(random() % 2001) - 1000;
+      }
+      leaf.emplace_back(dtype, values);
+    }
+  }
+  return leaves;
+}
+
+Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where,
+                 const std::function<void()>& dawdle) {
+  World world(wire, static_cast<int>(inputs.size()));
+  Outcome outcome{EmptyLeaves(inputs), std::vector<int64_t>(inputs.size())};
+  std::vector<int64_t> counts;
+  for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
+  const Segments segments(counts);
+  // Large results past the caches, as the communicator does.
+  CpuArithmetic arithmetic(ChooseCpuKernels(), segments.num_elements() > 100000);
+  std::vector<LeafScratch> scratch(inputs.size());
+  ForEachRank(world.size(), [&](int rank) {
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (Elements& tensor : inputs[rank]) {
+      in.push_back(tensor.size() == 0 ? nullptr : tensor.bytes());
+    }
+    Leaves& outputs = where == Outputs::kInPlace ? inputs : outcome.outputs;
+    for (Elements& tensor : outputs[rank]) out.push_back(tensor.bytes());
+    if (where == Outputs::kFirstRankOnly && rank > 0) out.clear();
+    CountingTransport transport(&world.transport(rank), dawdle);
+    try {
+      HalvingDoubling(FindReduction(reduction), {inputs[rank][0].dtype(), segments, in, out},
+                      transport, arithmetic, scratch[rank]);
+    } catch (const Error& error) {
+      Fail(__FILE__, __LINE__, error.what());
+    }
+    outcome.bytes_sent[rank] = transport.num_bytes;
+  });
+  outcome.way =
+      WayOf(world.transport(0), segments.num_elements() * ElementBytes(inputs[0][0].dtype()));
+  return outcome;
+}
+
+void CheckAgainstTree(const char* reduction, const Leaves& inputs, const Leaves& outputs) {
+  for (size_t variable = 0; variable < inputs[0].size(); ++variable) {
+    DType dtype = inputs[0][variable].dtype();
+    std::vector<std::vector<double>> values;
+    double scale = 0;
+    for (const auto& leaf : inputs) {
+      values.push_back(leaf[variable].Values());
+      scale = std::fmax(scale, Norm(values.back()));
+    }
+    std::vector<double> expected = ReduceTree(reduction, dtype, values);
+    scale = std::fmax(scale, Norm(expected));
+    CHECK_AT_MOST(Distance(outputs[0][variable].Values(), expected), Tolerance(dtype) * scale);
+  }
+}
+
+void CheckAlike(const Leaves& leaves) {
+  for (size_t rank = 0; rank < leaves.size(); ++rank) {
+    for (size_t variable = 0; variable < leaves[0].size(); ++variable) {
+      const Elements& mine = leaves[rank][variable];
+      CHECK_TRUE(mine.SurroundingsAreIntact());
+      CHECK_EQ(std::memcmp(mine.bytes(), leaves[0][variable].bytes(), mine.num_bytes()), 0);
+    }
+  }
+}
+
+void CheckWorld(Wire wire, int size, const char* reduction, DType dtype,
+                const std::vector<int64_t>& counts) {
+  Scope scope(std::string(WireName(wire)) + ", " + std::to_string(size) + " ranks, " + reduction +
+              ", " + DTypeName(dtype) + ", " + std::to_string(counts.size()) +
+              " tensors, the first of " + std::to_string(counts[0]));
+  Leaves inputs = RandomLeaves(size, dtype, counts);
+  const Leaves before(inputs);
+  Outcome outcome = Traverse(wire, reduction, inputs);
+  CheckAgainstTree(reduction, inputs, outcome.outputs);
+  CheckAlike(outcome.outputs);
+  CheckInputsUntouched(inputs, before);
+}
+
+}  // namespace test
+}  // namespace adasum
