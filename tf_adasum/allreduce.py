@@ -1,6 +1,7 @@
 """Collectives on TensorFlow tensors, eager and inside tf.function."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -57,10 +58,12 @@ def allreduce(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    flat = tf.nest.flatten(tensors)
     reduced = allreduce_replicas(
         [flat], reduction, communicator, name, name is None, local_reduction
     )
+    if isinstance(tensors, list) and all(map(operator.is_, tensors, flat)):
+        return reduced  # packing a flat list takes longer than reducing small tensors does
     return tf.nest.pack_sequence_as(tensors, reduced)
 
 
@@ -98,16 +101,17 @@ def allreduce_replicas(
     """
     reductions.check_stages(reduction, local_reduction)
     communicator = communicator or world()
-    replicas = [[tf.convert_to_tensor(tensor) for tensor in leaf] for leaf in leaves]
+    replicas = [_as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
-    _check_dtypes(reduction, replicas[0])
+    by_dtype = _indices_by_dtype(replicas[0])
+    _check_dtypes(reduction, by_dtype)
     if communicator.size * len(replicas) == 1:
         return [tf.identity(tensor) for tensor in replicas[0]]
-    keeps_order = ordered or tf.executing_eagerly()  # calls are in order by themselves
+    is_eager = tf.executing_eagerly()
+    keeps_order = ordered or is_eager  # calls are in order by themselves
     device = exchange_device(replicas, local_reduction) or "CPU:0"
     handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
     results: list[Any] = [None] * len(replicas[0])
-    by_dtype = _indices_by_dtype(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
         op_name = name or _UNNAMED
@@ -121,9 +125,11 @@ def allreduce_replicas(
                 reduction=reduction,
                 local_reduction="" if local_reduction == "adasum" else local_reduction,
                 tensor_name=op_name,
+                caller_waits=is_eager,
             )
         for index, tensor, source in zip(indices, reduced, part[0]):
-            tensor.set_shape(source.shape)
+            if not is_eager:
+                tensor.set_shape(source.shape)
             results[index] = tensor
     return results
 
@@ -159,7 +165,7 @@ def broadcast(
         raise tf.errors.InvalidArgumentError(
             None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
         )
-    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    flat = _as_tensors(tf.nest.flatten(tensors))
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
     copies = native.ops.adasum_broadcast(
@@ -173,34 +179,44 @@ def broadcast(
     return tf.nest.pack_sequence_as(tensors, list(copies))
 
 
+# For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
+# exchange: the usual case first, and names of dtypes only once for each dtype.
+def _as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
+    return [x if isinstance(x, tf.Tensor) else tf.convert_to_tensor(x) for x in values]
+
+
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
     if not replicas:
         raise ValueError("Expected the tensors of at least one replica. Received: []")
-    for index, leaf in enumerate(replicas):
-        dtypes = [tensor.dtype.name for tensor in leaf]
-        first = [tensor.dtype.name for tensor in replicas[0]]
+    first = [tensor.dtype for tensor in replicas[0]]
+    for index, leaf in enumerate(replicas[1:], start=1):
+        dtypes = [tensor.dtype for tensor in leaf]
         if dtypes != first:
             raise ValueError(
-                f"Expected the tensors of every replica to have the dtypes {first}. Received: "
-                f"{dtypes} on replica {index}"
+                "Expected the tensors of every replica to have the dtypes "
+                f"{[dtype.name for dtype in first]}. Received: "
+                f"{[dtype.name for dtype in dtypes]} on replica {index}"
             )
 
 
-def _check_dtypes(reduction: str, tensors: Sequence[tf.Tensor]) -> None:
+def _check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
     """Before the op, so that one rank refuses what several would."""
     allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
-    for tensor in tensors:
-        if tensor.dtype.name not in allowed:
+    for dtype in dtypes:
+        if dtype not in allowed:
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
                 f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
-                f"Received: {tensor.dtype.name}",
+                f"Received: {dtype}",
             )
 
 
-def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, list[int]]:
-    indices: dict[str, list[int]] = {}
-    for index, tensor in enumerate(tensors):
-        indices.setdefault(tensor.dtype.name, []).append(index)
+def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, Sequence[int]]:
+    dtypes = [tensor.dtype for tensor in tensors]
+    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):
+        return {dtypes[0].name: range(len(dtypes))}
+    indices: dict[str, Sequence[int]] = {}
+    for index, dtype in enumerate(dtypes):
+        indices.setdefault(dtype.name, []).append(index)
     return indices

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cfenv>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "cc/core/bytes.h"
+#include "cc/core/default_floats.h"
 
 namespace adasum {
 namespace {
@@ -85,12 +85,8 @@ void ForEachTask(int64_t num_tasks, int num_helpers, const LendThread& lend,
   auto tasks = std::make_shared<Tasks>(num_tasks, &task);
   for (int64_t i = 0; i < std::min<int64_t>(num_helpers, num_tasks - 1); ++i) {
     lend([tasks] {
-      // TensorFlow's threads flush subnormal numbers to zero; the caller does not.
-      std::fenv_t lent;
-      std::feholdexcept(&lent);
-      std::fesetenv(FE_DFL_ENV);
+      DefaultFloats floats;
       tasks->Work();
-      std::fesetenv(&lent);
     });
   }
   tasks->Work();

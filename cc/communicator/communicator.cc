@@ -5,6 +5,8 @@
 #include <future>
 #include <utility>
 
+#include "cc/core/default_floats.h"
+
 namespace adasum {
 namespace {
 
@@ -84,6 +86,7 @@ void Communicator::RunAndWait(Request request) {
 }
 
 void Communicator::StandIn(const std::atomic<bool>& is_done) {
+  DefaultFloats floats;
   while (!is_done) {
     const Intent* first = First();
     if (first == nullptr) break;  // closing: Close will fail the request

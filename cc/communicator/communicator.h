@@ -81,7 +81,7 @@ class Communicator {
 
   // As Enqueue, but returns when the request is done, and throws its error. The calling thread
   // carries it out itself if the communication thread is idle: two wake-ups less. `request.done`
-  // is set here. Not for TensorFlow's threads.
+  // is set here. Not for a thread that has other work to do.
   void RunAndWait(Request request);
 
   // Ends the thread; what is pending or under way fails with Unavailable. Any number of calls.

@@ -39,8 +39,9 @@ Shape ToShape(const tensorflow::TensorShape& shape) {
   return sizes;
 }
 
-// Hands the tensors to the communication thread and returns. TensorFlow keeps inputs and outputs
-// alive until `done` is called, on that thread.
+// Hands the tensors to the communication thread and returns; TensorFlow keeps inputs and outputs
+// alive until `done` is called, on that thread. An op that is called eagerly is waited for by its
+// caller in any case, and so runs on the caller's thread: two wake-ups less.
 class AllreduceOp : public AsyncOpKernel {
  public:
   explicit AllreduceOp(OpKernelConstruction* context)
@@ -51,6 +52,7 @@ class AllreduceOp : public AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
     OP_REQUIRES_OK(context, context->GetAttr("local_reduction", &local_reduction_));
     OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &name_));
+    OP_REQUIRES_OK(context, context->GetAttr("caller_waits", &caller_waits_));
     OP_REQUIRES(context, num_inputs_ % num_tensors_ == 0,
                 absl::InvalidArgumentError(absl::StrCat(
                     "Expected the same number of tensors, ", num_tensors_,
@@ -75,6 +77,10 @@ class AllreduceOp : public AsyncOpKernel {
       OP_REQUIRES_OK_ASYNC(context, FindGpuTensors(context, group.get(), &tensors.device), done);
     }
 #endif
+    if (caller_waits_ && !is_on_gpu_) {
+      context->SetStatus(RunAndWait(group->communicator(), std::move(tensors)));
+      return done();
+    }
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),
               [context, group, done](const Error* error) {
@@ -114,12 +120,24 @@ class AllreduceOp : public AsyncOpKernel {
     return absl::OkStatus();
   }
 
-  [[maybe_unused]] const bool is_on_gpu_;
+  static absl::Status RunAndWait(Communicator& communicator, AllreduceTensors tensors) {
+    try {
+      AllreduceAndWait(communicator, std::move(tensors));
+      return absl::OkStatus();
+    } catch (const Error& error) {
+      return ToStatus(&error);
+    } catch (const std::exception& exception) {
+      return absl::InternalError(exception.what());
+    }
+  }
+
+  const bool is_on_gpu_;
   int num_inputs_;
   int num_tensors_;
   std::string reduction_;
   std::string local_reduction_;
   std::string name_;
+  bool caller_waits_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumAllreduce").Device(tensorflow::DEVICE_CPU), AllreduceOp);

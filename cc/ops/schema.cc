@@ -46,11 +46,14 @@ REGISTER_OP("AdasumAllreduce")
     .Attr("reduction: string = 'adasum'")
     .Attr("local_reduction: string = ''")
     .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(AllreduceShapes)
     .Doc(
         "Reduces a list of tensors over all replicas of all ranks, each tensor by itself; with a "
-        "local_reduction first by that inside every host, then by the reduction across hosts.");
+        "local_reduction first by that inside every host, then by the reduction across hosts. "
+        "caller_waits: the thread that calls the kernel has nothing else to do, and may carry it "
+        "out.");
 
 REGISTER_OP("AdasumBroadcast")
     .Input("communicator: resource")
