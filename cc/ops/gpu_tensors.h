@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "cc/communicator/device_tensors.h"
-#include "cc/communicator/world.h"
+#include "cc/communicator/group.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace adasum {

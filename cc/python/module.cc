@@ -6,7 +6,7 @@
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/communicator/allreduce.h"
-#include "cc/communicator/world.h"
+#include "cc/communicator/registry.h"
 #include "cc/core/schedule.h"
 #include "cc/python/arrays.h"
 #include "cc/reductions/reduction.h"

@@ -1,15 +1,13 @@
-// How communicators come to be, and the registry through which ops find them: the one global
-// state of the library.
-#ifndef ADASUM_COMMUNICATOR_WORLD_H_
-#define ADASUM_COMMUNICATOR_WORLD_H_
+// The ranks of a communicator, and how they come together: a process alone, all ranks of an MPI
+// communicator, or a part of another group.
+#ifndef ADASUM_COMMUNICATOR_GROUP_H_
+#define ADASUM_COMMUNICATOR_GROUP_H_
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cc/communicator/communicator.h"
 #include "cc/communicator/device_tensors.h"
@@ -33,7 +31,7 @@ class Group {
 
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
   // Collective and blocking. Contexts stay unique as long as a process splits one communicator at
-  // a time, which the registry's lock sees to.
+  // a time, which tf_adasum/communicator.py sees to.
   virtual std::shared_ptr<Group> Split(std::optional<int> color, int key) = 0;
 
  protected:
@@ -53,15 +51,6 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle);
 // The first line of what the MPI library says of itself.
 std::string MpiVersion();
 
-// Registers a group under an id that is unique in this process, for ops to find.
-int64_t Register(std::shared_ptr<Group> group);
-// Throws InvalidArgument for an id that was never given out, Unavailable for one taken back.
-std::shared_ptr<Group> FindGroup(int64_t id);
-// Closes the group's communicator and takes the id back; a second call does nothing.
-void Unregister(int64_t id);
-// Closes everything; called before the interpreter and MPI end.
-void CloseAll();
-
 }  // namespace adasum
 
-#endif  // ADASUM_COMMUNICATOR_WORLD_H_
+#endif  // ADASUM_COMMUNICATOR_GROUP_H_

@@ -1,0 +1,42 @@
+// What the ranks of a group tell each other when it is made, and where that puts each of them.
+#ifndef ADASUM_COMMUNICATOR_MEMBERS_H_
+#define ADASUM_COMMUNICATOR_MEMBERS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cc/communicator/communicator.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+struct Member {
+  int world_rank;
+  int next_context;  // greater than any that the process has been part of
+  int key;
+  std::optional<int> color;
+  int cores;  // of its host, that it may run on
+  std::string host;
+};
+
+// The host's name; TF_ADASUM_HOST overrides it, for hosts that share one, and for network
+// namespaces.
+std::string HostName();
+
+// How many cores this process may run on; TF_ADASUM_CORES overrides it, for hosts whose cores are
+// wanted by others. Throws InvalidArgument unless that is a positive number.
+int NumCores();
+
+// Tells `mine` to all ranks of `transport` and returns what each of them told; collective.
+std::vector<Member> GatherMembers(Transport& transport, const Member& mine);
+
+// Where member number `rank` sits among the others.
+Placement PlacementOf(const std::vector<Member>& members, int rank);
+
+// The host of every member.
+std::vector<std::string> HostsOf(const std::vector<Member>& members);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_MEMBERS_H_

@@ -1,0 +1,24 @@
+// The open groups of this process, by number: how an op finds its communicator, and the one global
+// state of the library.
+#ifndef ADASUM_COMMUNICATOR_REGISTRY_H_
+#define ADASUM_COMMUNICATOR_REGISTRY_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "cc/communicator/group.h"
+
+namespace adasum {
+
+// Registers a group under an id that is unique in this process, for ops to find.
+int64_t Register(std::shared_ptr<Group> group);
+// Throws InvalidArgument for an id that was never given out, Unavailable for one taken back.
+std::shared_ptr<Group> FindGroup(int64_t id);
+// Closes the group's communicator and takes the id back; a second call does nothing.
+void Unregister(int64_t id);
+// Closes everything; called before the interpreter and MPI end.
+void CloseAll();
+
+}  // namespace adasum
+
+#endif  // ADASUM_COMMUNICATOR_REGISTRY_H_
