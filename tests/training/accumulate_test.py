@@ -12,9 +12,18 @@ import pytest
 
 import tf_adasum
 from tests.reference import adasum
-from tests.training.comparison import NUM_STEPS, PER_REPLICA, TOLERANCE, check_fit, compiled
+from tests.training.comparison import (
+    MOVING_AVERAGE,
+    PER_REPLICA,
+    TOLERANCE,
+    check_fit,
+    check_moving_average,
+    check_overflow_is_skipped,
+    compiled,
+    loss_scaled,
+)
 from tests.training.reference_training import Recipe, ReferenceTraining
-from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
+from tests.training.replicas import LOCAL, examples, small_model, strategy
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 MOST_LOCAL = LOCAL[-1]
@@ -78,53 +87,27 @@ def test_clipping_and_weight_decay_come_with_the_step(mode):
 
 def test_moving_average_moves_with_the_step():
     """As K times as many ranks would move it; it overwrites every second step."""
-    options = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
     settings = {"accumulate": 2}
-    model, number = compiled(MOST_LOCAL, lambda: sgd(**options), "delta", settings=settings)
+    model, number = compiled(MOST_LOCAL, lambda: sgd(**MOVING_AVERAGE), "delta", settings=settings)
     recipe = Recipe(
         small_model, sgd, "delta", number, MOST_LOCAL, **settings, accumulate_by="adasum"
     )
-    reference = ReferenceTraining(recipe, model.get_weights())
-    batch = PER_REPLICA * number
-    x, y = examples(NUM_STEPS * batch)
-    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
-    average = None
-    for step in range(NUM_STEPS):
-        rows = slice(step * batch, (step + 1) * batch)
-        reference.step(x[rows], y[rows])
-        if step % 2 == 0:
-            continue
-        new = reference.weights
-        average = [0.7 * a + 0.3 * w for a, w in zip(average, new)] if average else new
-        if step % 4 == 3:
-            reference.set_weights([a.astype(np.float32) for a in average])
-    for got, want in zip(model.get_weights(), average):  # fit ends with the average
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(model.trainable_variables)
+    check_moving_average(model, recipe)
 
 
 def test_overflow_skips_one_micro_batch_everywhere():
     """inf on one replica: no replica counts this call, and the next takes its place."""
     model, number = compiled(
         MOST_LOCAL,
-        lambda: keras.optimizers.LossScaleOptimizer(sgd(), initial_scale=1024.0),
+        lambda: loss_scaled(sgd()),
         "gradient",
         settings={"accumulate": 2},
     )
     recipe = Recipe(
         small_model, sgd, "gradient", number, MOST_LOCAL, accumulate=2, accumulate_by="adasum"
     )
-    reference = ReferenceTraining(recipe, model.get_weights())
-    batch = PER_REPLICA * number
-    x, y = examples(3 * batch)
-    x[batch] = np.inf  # in the second batch, on replica 0 of rank 0 only
-    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
-    for first in (0, 2 * batch):
-        reference.step(x[first : first + batch], y[first : first + batch])
-    for got, want in zip(model.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
+    check_overflow_is_skipped(model, recipe)
     assert int(model.optimizer.iterations.numpy()) == 1
-    assert float(model.optimizer.dynamic_scale.numpy()) == 512.0
 
 
 def test_rules_apply_to_micro_batches():

@@ -12,11 +12,19 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.training.comparison import PER_REPLICA, TOLERANCE, check_fit, compiled
+from tests.training.comparison import (
+    PER_REPLICA,
+    TOLERANCE,
+    check_fit,
+    check_overflow_is_skipped,
+    check_weights,
+    compiled,
+    loss_scaled,
+    own_step,
+)
 from tests.training.reference_training import Recipe, ReferenceTraining
 from tests.training.replicas import (
     LOCAL,
-    assert_equal_on_ranks,
     barrier,
     everywhere,
     examples,
@@ -99,9 +107,7 @@ def test_synchronize_before_validation():
         verbose=0,
     )
     for weights in seen:
-        for step in range(6):
-            rows = slice(step * batch, (step + 1) * batch)
-            reference.step(x[rows], y[rows])
+        reference.fit(x, y, 6)
         reference.synchronize()
         for got, want in zip(weights, reference.weights):
             np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
@@ -129,21 +135,11 @@ def test_with_micro_batches():
 def test_overflow_skips_a_local_step_everywhere():
     model, number = compiled(
         MOST_LOCAL,
-        lambda: keras.optimizers.LossScaleOptimizer(momentum(), initial_scale=1024.0),
+        lambda: loss_scaled(momentum()),
         "delta",
         settings={"steps_per_sync": 2},
     )
-    recipe = recipe_of(number, MOST_LOCAL, steps_per_sync=2)
-    reference = ReferenceTraining(recipe, model.get_weights())
-    batch = PER_REPLICA * number
-    x, y = examples(3 * batch)
-    x[batch] = np.inf  # in the second batch, on replica 0 of rank 0 only
-    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
-    for first in (0, 2 * batch):
-        reference.step(x[first : first + batch], y[first : first + batch])
-    for got, want in zip(model.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(model.trainable_variables)
+    check_overflow_is_skipped(model, recipe_of(number, MOST_LOCAL, steps_per_sync=2))
 
 
 def test_weights_set_between_fits_start_a_round():
@@ -193,13 +189,10 @@ def test_saved_within_a_round_goes_on_from_rank_0():
     with strategy(MOST_LOCAL).scope():
         loaded = keras.models.load_model(path)
     loaded.fit(x[2 * batch :], y[2 * batch :], batch_size=batch, shuffle=False, verbose=0)
-    for step in range(3):
-        if step == 2:
-            reference.adopt_local_weights(replica=0)
-        reference.step(*(part[step * batch : (step + 1) * batch] for part in (x, y)))
-    for got, want in zip(loaded.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(loaded.trainable_variables)
+    reference.fit(x[rows], y[rows], 2)
+    reference.adopt_local_weights(replica=0)
+    reference.step(x[2 * batch :], y[2 * batch :])
+    check_weights(loaded, reference.weights)
 
 
 def test_own_training_loop():
@@ -213,16 +206,7 @@ def test_own_training_loop():
         recipe_of(number, MOST_LOCAL, steps_per_sync=4), model.get_weights()
     )
 
-    @tf.function
-    def step(batch):
-        def replica_step(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(model(x, training=True) - y)) / number
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply(gradients, model.trainable_variables)
-
-        replicas.run(replica_step, args=batch)
-
+    step = own_step(replicas, model, optimizer)
     x, y = examples(3 * PER_REPLICA * number)
     for rows in np.split(np.arange(len(x)), 3):
         # Not a dataset: tf.data may take a minute to destroy one that lived so briefly.
@@ -237,9 +221,6 @@ def test_own_training_loop():
             ]
         )
     optimizer.synchronize()
-    for rows in np.split(np.arange(len(x)), 3):
-        reference.step(x[rows], y[rows])
+    reference.fit(x, y, 3)
     reference.synchronize()
-    for got, want in zip(model.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(model.trainable_variables)
+    check_weights(model, reference.weights)

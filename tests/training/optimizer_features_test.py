@@ -8,7 +8,17 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.training.comparison import NUM_STEPS, PER_REPLICA, TOLERANCE, check_fit, compiled
+from tests.training.comparison import (
+    MOVING_AVERAGE,
+    PER_REPLICA,
+    TOLERANCE,
+    check_fit,
+    check_moving_average,
+    check_weights,
+    compiled,
+    loss_scaled,
+    own_step,
+)
 from tests.training.reference_training import Recipe, ReferenceTraining
 from tests.training.replicas import (
     LOCAL,
@@ -38,24 +48,8 @@ def test_gradient_accumulation(mode, num_local):
 @local_replicas
 @both_modes
 def test_exponential_moving_average_that_overwrites(mode, num_local):
-    options = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
-    model, number = compiled(num_local, lambda: momentum(**options), mode)
-    recipe = Recipe(small_model, momentum, mode, number, num_local)
-    reference = ReferenceTraining(recipe, model.get_weights())
-    batch = PER_REPLICA * number
-    x, y = examples(NUM_STEPS * batch)
-    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
-    average = None
-    for step in range(NUM_STEPS):
-        rows = slice(step * batch, (step + 1) * batch)
-        reference.step(x[rows], y[rows])
-        new = reference.weights
-        average = [0.7 * a + 0.3 * w for a, w in zip(average, new)] if average else new
-        if step % 2:
-            reference.set_weights([a.astype(np.float32) for a in average])
-    for got, want in zip(model.get_weights(), average):  # fit ends with the average
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
-    assert_equal_on_ranks(model.trainable_variables)
+    model, number = compiled(num_local, lambda: momentum(**MOVING_AVERAGE), mode)
+    check_moving_average(model, Recipe(small_model, momentum, mode, number, num_local))
 
 
 @local_replicas
@@ -76,10 +70,7 @@ def test_swap_ema_weights_callback(num_local):
 @local_replicas
 @both_modes
 def test_overflow_on_one_replica_skips_the_step_everywhere(mode, num_local):
-    def scaled():
-        return keras.optimizers.LossScaleOptimizer(momentum(), initial_scale=1024.0)
-
-    model, number = compiled(num_local, scaled, mode)
+    model, number = compiled(num_local, lambda: loss_scaled(momentum()), mode)
     assert isinstance(model.optimizer.inner_optimizer, keras.optimizers.SGD)
     start = model.get_weights()
     batch = PER_REPLICA * number
@@ -93,8 +84,7 @@ def test_overflow_on_one_replica_skips_the_step_everywhere(mode, num_local):
     reference = ReferenceTraining(Recipe(small_model, momentum, mode, number, num_local), start)
     reference.step(x[batch:], y[batch:])
     model.fit(x[batch:], y[batch:], batch_size=batch, shuffle=False, verbose=0)
-    for got, want in zip(model.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
+    check_weights(model, reference.weights)
     assert_equal_on_ranks(model.optimizer.variables[:3])
 
 
@@ -173,7 +163,7 @@ def test_learning_rate_schedule_and_assignment(num_local):
 @local_replicas
 @both_modes
 def test_own_training_loop(mode, num_local):
-    """strategy.run with a loss divided by N, as tf.distribute asks for, equals fit."""
+    """strategy.run equals fit."""
     replicas = strategy(num_local)
     number = replicas.num_replicas_in_sync
     with replicas.scope():
@@ -183,21 +173,10 @@ def test_own_training_loop(mode, num_local):
     recipe = Recipe(small_model, momentum, mode, number, num_local)
     reference = ReferenceTraining(recipe, model.get_weights())
 
-    @tf.function
-    def step(batch):
-        def replica_step(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(model(x, training=True) - y)) / number
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply(gradients, model.trainable_variables)
-
-        replicas.run(replica_step, args=batch)
-
+    step = own_step(replicas, model, optimizer)
     x, y = examples(3 * PER_REPLICA * number)
     pipeline = tf.data.Dataset.from_tensor_slices((x, y)).batch(PER_REPLICA * number)
     for batch in replicas.experimental_distribute_dataset(pipeline):
         step(batch)
-    for rows in np.split(np.arange(len(x)), 3):
-        reference.step(x[rows], y[rows])
-    for got, want in zip(model.get_weights(), reference.weights):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
+    reference.fit(x, y, 3)
+    check_weights(model, reference.weights)

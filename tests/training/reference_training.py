@@ -83,6 +83,11 @@ class ReferenceTraining:
         if self._steps_since_sync == self._recipe.steps_per_sync:
             self.synchronize()
 
+    def fit(self, x: np.ndarray, y: np.ndarray, num_batches: int) -> None:
+        """Takes the examples as so many global batches, in their order."""
+        for batch in zip(np.split(x, num_batches), np.split(y, num_batches)):
+            self.step(*batch)
+
     def synchronize(self) -> None:
         """Sets all replicas to the weights of the last time plus Adasum of their changes."""
         deltas = [
