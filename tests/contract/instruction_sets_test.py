@@ -1,13 +1,12 @@
 """The kernels of unlike CPUs agree: each instruction set, in a process of its own."""
 
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from tests import programs
 from tests.contract import error_model
 from tf_adasum import native
 
@@ -37,19 +36,8 @@ print(json.dumps({"used": native.lib.instruction_set(), "results": results}))
 
 
 def _run(instruction_set):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "TF_ADASUM_INSTRUCTION_SET": instruction_set,
-    }
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    command = [sys.executable, "-c", PROGRAM]
+    return programs.run(command, LIMIT_SECONDS, TF_ADASUM_INSTRUCTION_SET=instruction_set)
 
 
 @pytest.mark.parametrize("instruction_set", SETS)

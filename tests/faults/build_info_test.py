@@ -1,8 +1,8 @@
 """Importing tf_adasum next to what it was not built for fails with one line."""
 
-import os
-import subprocess
 import sys
+
+from tests import programs
 
 LIMIT_SECONDS = 100
 
@@ -22,15 +22,7 @@ import tf_adasum
 
 
 def _last_line(program):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    done = programs.run([sys.executable, "-c", program], LIMIT_SECONDS)
     assert done.returncode == 1
     return done.stderr.strip().splitlines()[-1]
 

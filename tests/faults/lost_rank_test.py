@@ -2,11 +2,12 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 LIMIT_SECONDS = 100
 SHARED_MEMORY_FOLDER = "/dev/shm"
@@ -36,20 +37,12 @@ ENDINGS = """{
 def _launch(folder, ranks, program, *arguments, silence_seconds=SILENCE_SECONDS):
     path = folder / "program.py"
     path.write_text(program)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "TF_ADASUM_TIMEOUT_SECONDS": str(silence_seconds),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    launcher = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(ranks), "--timeout", "90"]
-    return subprocess.run(
+    launcher = [*programs.ADASUMRUN, "-np", str(ranks), "--timeout", "90"]
+    return programs.run(
         [*launcher, sys.executable, str(path), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
+        LIMIT_SECONDS,
+        TF_ADASUM_TIMEOUT_SECONDS=str(silence_seconds),
+        TF_CPP_MIN_LOG_LEVEL="3",
     )
 
 

@@ -1,8 +1,8 @@
 """An MPI that gives less than MPI_THREAD_MULTIPLE is refused, in words."""
 
-import os
-import subprocess
 import sys
+
+from tests import programs
 
 PROGRAM = """
 import mpi4py
@@ -13,14 +13,7 @@ tf_adasum.world()
 
 
 def test_less_than_thread_multiple_is_refused():
-    done = subprocess.run(
-        [sys.executable, "-m", "tf_adasum.launcher", "-np", "1", sys.executable, "-c", PROGRAM],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = programs.run([*programs.ADASUMRUN, "-np", "1", sys.executable, "-c", PROGRAM], 100)
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()
     (line,) = [text for text in last if text.startswith("RuntimeError")]

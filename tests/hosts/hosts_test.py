@@ -5,10 +5,7 @@ ssh: its processes are no children of the launcher.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -16,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import programs
 from tests.hosts import reduce_program
 from tests.hosts.two_hosts import TwoHosts
 
 LIMIT_SECONDS = 120
 PROGRAM = str(Path(reduce_program.__file__))
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 # What one rank of the second host is, by its variables of Open MPI.
 IS_LAST = '[ "$OMPI_COMM_WORLD_RANK" = $((OMPI_COMM_WORLD_SIZE - 1)) ]'
 
@@ -36,34 +33,13 @@ def _command(network, counts, *program):
     """adasumrun on the first host, with so many ranks on each."""
     hosts = ",".join(f"{host.name}:{count}" for host, count in zip(network.hosts, counts))
     return network.hosts[0].command(
-        *(sys.executable, "-m", "tf_adasum.launcher", "-np", str(sum(counts)), "-H", hosts),
+        *(*programs.ADASUMRUN, "-np", str(sum(counts)), "-H", hosts),
         *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", *program),
     )
 
 
 def _launch(network, counts, *program):
-    return subprocess.run(
-        _command(network, counts, *program),
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
-
-
-def _running(mark):
-    """Returns the processes, zombies excepted, whose command line holds `mark`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mark.encode() in words:
-                found.append(int(entry.name))
-    return found
+    return programs.run(_command(network, counts, *program), LIMIT_SECONDS)
 
 
 def _await(condition, what):
@@ -111,18 +87,12 @@ def test_hosts_of_a_file(network, tmp_path):
     """The ranks of the other host get the caller's variables, as with -H."""
     path = tmp_path / "hosts"
     path.write_text("".join(f"{host.name} slots=1\n" for host in network.hosts))
-    done = subprocess.run(
-        network.hosts[0].command(
-            *(sys.executable, "-m", "tf_adasum.launcher", "-np", "2", "--hostfile", str(path)),
-            *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", "--timeout=60"),
-            *("sh", "-c", "echo $(hostname) $TF_OF_THE_CALLER"),
-        ),
-        env={**ENVIRONMENT, "TF_OF_THE_CALLER": "mine"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
+    command = network.hosts[0].command(
+        *(*programs.ADASUMRUN, "-np", "2", "--hostfile", str(path)),
+        *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", "--timeout=60"),
+        *("sh", "-c", "echo $(hostname) $TF_OF_THE_CALLER"),
     )
+    done = programs.run(command, LIMIT_SECONDS, TF_OF_THE_CALLER="mine")
     assert sorted(done.stdout.splitlines()) == ["adasum1 mine", "adasum2 mine"], done.stderr
 
 
@@ -132,14 +102,14 @@ def test_timeout_ends_the_ranks_of_both_hosts(network):
     done = _launch(network, (1, 2), "--timeout=5", "sh", "-c", script)
     assert done.returncode == 124
     assert "ended all ranks after 5 s" in done.stderr
-    _await(lambda: not _running(mark), "ranks are left")
+    _await(lambda: not programs.running(mark), "ranks are left")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signal_ends_the_ranks_of_both_hosts(network, number, tmp_path):
     mark = str(uuid.uuid4())
     script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
-    started = subprocess.Popen(_command(network, (1, 2), "sh", "-c", script), env=ENVIRONMENT)
+    started = programs.start(_command(network, (1, 2), "sh", "-c", script))
     try:
         _await(lambda: len(list(tmp_path.iterdir())) == 3, "the ranks did not start")
         started.send_signal(number)
@@ -147,4 +117,4 @@ def test_signal_ends_the_ranks_of_both_hosts(network, number, tmp_path):
     finally:
         started.kill()
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    _await(lambda: not _running(mark), "ranks are left")
+    _await(lambda: not programs.running(mark), "ranks are left")

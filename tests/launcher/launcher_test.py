@@ -1,47 +1,23 @@
 """adasumrun with real ranks: how it starts them, how it ends, what it leaves behind."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
+from tests import programs
+
 LIMIT_SECONDS = 60
-ADASUMRUN = [sys.executable, "-m", "tf_adasum.launcher"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def _run(*arguments):
-    return subprocess.run(
-        [*ADASUMRUN, *arguments],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    return programs.run([*programs.ADASUMRUN, *arguments], LIMIT_SECONDS)
 
 
 def _shell(ranks, script, *options):
     return _run("-np", str(ranks), *options, "sh", "-c", script)
-
-
-def _running(mark):
-    """Returns the command lines of the processes, zombies excepted, that hold `mark`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if mark in words:
-                found.append(words)
-    return found
 
 
 def _started(folder, ranks):
@@ -74,30 +50,30 @@ def test_timeout_ends_all_ranks():
     done = _shell(3, f"trap '' TERM INT; sleep 600; : {mark}", "--timeout", "3")
     assert done.returncode == 124
     assert "ended all ranks after 3 s" in done.stderr
-    assert _running(mark) == []
+    assert programs.running(mark) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_all_ranks(number, tmp_path):
     mark = str(uuid.uuid4())
     script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
-    started = subprocess.Popen([*ADASUMRUN, "-np", "3", "sh", "-c", script], env=ENVIRONMENT)
+    started = programs.start([*programs.ADASUMRUN, "-np", "3", "sh", "-c", script])
     _started(tmp_path, 3)
     started.send_signal(number)
     assert started.wait(LIMIT_SECONDS) == 128 + number
-    assert _running(mark) == []
+    assert programs.running(mark) == []
 
 
 def test_ranks_end_with_a_killed_launcher(tmp_path):
     mark = str(uuid.uuid4())
     script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
-    started = subprocess.Popen([*ADASUMRUN, "-np", "2", "sh", "-c", script], env=ENVIRONMENT)
+    started = programs.start([*programs.ADASUMRUN, "-np", "2", "sh", "-c", script])
     _started(tmp_path, 2)
     started.kill()
     started.wait(LIMIT_SECONDS)
     deadline = time.monotonic() + LIMIT_SECONDS
-    while _running(mark):
-        assert time.monotonic() < deadline, _running(mark)
+    while programs.running(mark):
+        assert time.monotonic() < deadline, programs.running(mark)
         time.sleep(0.1)
 
 
@@ -106,7 +82,7 @@ def test_background_process_of_a_rank_ends_with_the_ranks():
     nap = f"{sys.executable} -c 'import time; time.sleep(600)' {mark}"
     done = _shell(2, f"{nap} >/dev/null 2>&1 & exit 0", "--timeout", "30")
     assert done.returncode == 0
-    assert _running(mark) == []
+    assert programs.running(mark) == []
 
 
 def test_help_and_missing_program():
@@ -125,7 +101,7 @@ def test_verbose_prints_the_command():
 
 @pytest.mark.parametrize(("level", "kept"), [("1", False), ("0", True)])
 def test_tensorflows_first_lines_are_dropped_unless_asked_for(monkeypatch, level, kept):
-    monkeypatch.setitem(ENVIRONMENT, "TF_CPP_MIN_LOG_LEVEL", level)
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
     done = _shell(2, "echo 'I0000 00:00:17.5 1 port.cc:153] on' >&2; echo mine >&2; exit 3")
     assert done.returncode == 3
     assert ("port.cc" in done.stderr) is kept
@@ -133,14 +109,8 @@ def test_tensorflows_first_lines_are_dropped_unless_asked_for(monkeypatch, level
 
 
 def test_starts_without_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "tf_adasum.launcher", "--help"],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    python, *launcher = programs.ADASUMRUN
+    done = programs.run([python, "-X", "importtime", *launcher, "--help"], LIMIT_SECONDS)
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "argparse" in imported

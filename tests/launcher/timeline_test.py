@@ -1,14 +1,11 @@
 """adasumrun --timeline: one Chrome trace of all ranks."""
 
 import json
-import os
-import subprocess
 import sys
 
+from tests import programs
 from tf_adasum import timeline
 
-ADASUMRUN = [sys.executable, "-m", "tf_adasum.launcher"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 RANKS = 3
 PROGRAM = """
 import tensorflow as tf, tf_adasum as adasum
@@ -19,10 +16,8 @@ for _ in range(2):
 
 def test_ranks_leave_one_trace(tmp_path):
     trace = tmp_path / "trace.json"
-    command = [*ADASUMRUN, "-np", str(RANKS), f"--timeline={trace}", sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=100, check=False
-    )
+    ranks = [*programs.ADASUMRUN, "-np", str(RANKS), f"--timeline={trace}"]
+    done = programs.run([*ranks, sys.executable, "-c", PROGRAM], 100)
     assert done.returncode == 0, done.stderr
     events = json.loads(trace.read_text())["traceEvents"]
     for rank in range(RANKS):

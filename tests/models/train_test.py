@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 import sys
 
 import pytest
 
+from tests import programs
+
 LIMIT_SECONDS = 200
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    "CUDA_VISIBLE_DEVICES": "-1",
-}
 TRAIN = [sys.executable, "-m", "models.digits.train", "--batch_size=128", "--epochs=1"]
-ON_2_RANKS = [sys.executable, "-m", "tf_adasum.launcher", "-np", "2", "--"]
+ON_2_RANKS = [*programs.ADASUMRUN, "-np", "2", "--"]
 
 
 def call(command):
-    return subprocess.run(
-        command,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    return programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1")
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """What delta mode needs beside weights and slots: one copy of the gradients and one bucket."""
 
 import json
-import os
-import subprocess
 import sys
+
+from tests import programs
 
 # Dense layers of 9 MiB. A bucket closes once it holds 25 MiB: with the third of them.
 LAYERS, WIDTH = 16, 1536
@@ -13,13 +13,8 @@ LARGEST_BUCKET_MIB = 28
 def test_peak_memory_of_delta_mode(tmp_path):
     figures = tmp_path / "memory.json"
     program = [sys.executable, "-m", "benchmarks.memory", "--ranks=2", "--method=adasum delta"]
-    done = subprocess.run(
-        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--json={figures}"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = programs.run(
+        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--json={figures}"], 300
     )
     print(done.stdout)
     assert done.returncode == 0, done.stderr

@@ -5,12 +5,12 @@ Real ranks train with `fit`. The backward pass sleeps 10 ms in each of 10 layers
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 HERE = Path(__file__).absolute().parent  # not resolved: what Bazel built is beside the link
 LAYERS = 10
@@ -28,17 +28,10 @@ def seconds():
         "SLOW_WIRE_BYTES_PER_SECOND": str(LAYERS * LAYER_BYTES / COMMUNICATION_SECONDS),
         "LD_PRELOAD": str(HERE / "slow_wire.so"),
     }
-    launcher = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(RANKS), "--timeout", "90"]
+    launcher = [*programs.ADASUMRUN, "-np", str(RANKS), "--timeout", "90"]
     # Only the ranks get the settings: the launcher is no MPI program.
     rank = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable]
-    done = subprocess.run(
-        [*launcher, *rank, *program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = programs.run([*launcher, *rank, *program], 100)
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
     print(line)
