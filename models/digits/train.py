@@ -132,8 +132,8 @@ def train(images: image_set.ImageSet, reduction: str, devices: list[str] | None)
 def _evaluate(model: keras.Model, test: ShiftedImages) -> tuple[float, float]:
     """Loss and accuracy on all test images, the same on every rank.
 
-    Not by `model.evaluate`: among 32 local replicas most get no image of 360, and the second
-    convolution was seen to fail there ("input depth must be evenly divisible by filter depth").
+    Not by `model.evaluate`: of 32 local replicas the last get no image of 360, and TensorFlow's
+    convolutions on the CPU return empty batches of a wrong shape (docs/guarantees.md).
     """
     images, labels = test.at(tf.range(len(test)))
     logits = model(images, training=False)
