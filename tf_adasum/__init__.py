@@ -36,8 +36,10 @@ __all__ = [
 def _is_launching() -> bool:
     """Whether this process only starts ranks: adasumrun does without TensorFlow's seconds."""
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
-    as_module = program == "-m" and "tf_adasum.launcher" in sys.orig_argv
-    return program == "adasumrun" or as_module
+    if program == "-m":
+        words = zip(sys.orig_argv, sys.orig_argv[1:])
+        program = next((word for option, word in words if option == "-m"), "")
+    return program in ("adasumrun", "tf_adasum.launcher", "tf_adasum.rank_threads")
 
 
 if not _is_launching():

@@ -19,7 +19,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from tf_adasum import placement, process_tree, timeline
+from tf_adasum import placement, process_tree, rank_threads, timeline
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -43,9 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse(argv)
     try:
         mpirun = find_mpirun()
-        environment = rank_environment(
-            os.environ, options.np, placement.ranks_on_this_host(options.np, options.hosts)
-        )
+        environment = rank_environment(os.environ, _ranks_here(options))
         if _build_info().MPI_LIBRARY:
             # Also for programs that import mpi4py before tf_adasum.
             environment.setdefault("MPI4PY_LIBMPI", _build_info().MPI_LIBRARY)
@@ -110,23 +108,25 @@ def mpirun_command(
         command += ["--bind-to", "none"]
         if placement.oversubscribed(options.np, options.hosts):
             command.append("--oversubscribe")
-        if options.hosts or placement.scheduler():
+        if options.hosts or placement.scheduler() or _names_hosts(options):
             for name in _exported(environment):
                 command += ["-x", name]
     else:
         command += ["-bind-to", "none"]
-    return command + shlex.split(options.mpi_args) + _program(options.program)
+    command += shlex.split(options.mpi_args)
+    if _ranks_here(options) is None:
+        # Each rank has its host's numbers, whatever mpirun makes of the hosts.
+        command += [sys.executable, "-m", "tf_adasum.rank_threads"]
+    return command + _program(options.program)
 
 
-def rank_environment(
-    base: os._Environ | dict[str, str], ranks: int | None, ranks_here: int | None
-) -> dict[str, str]:
+def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:
     """Returns the environment of the ranks; what the user has set is kept.
 
     Args:
       base: environment of the caller.
-      ranks: number of ranks; None leaves it to mpirun.
-      ranks_here: how many of them run on this host; None if it is not known.
+      ranks_here: how many ranks there are, if all are on this host; None leaves the number of
+        their threads to `rank_threads`.
     """
     environment = dict(base)
     # `python` means the interpreter of this installation, also where it is not activated.
@@ -137,15 +137,8 @@ def rank_environment(
     if os.geteuid() == 0:
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-    if ranks_here and ranks and ranks > 1:
-        threads = max(1, placement.available_cores() // ranks_here)
-        environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
-        # One would do for the arithmetic, but a blocked op must not keep the others waiting.
-        environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, threads)))
-        environment.setdefault("OMP_NUM_THREADS", str(threads))
-        if ranks_here > placement.available_cores():
-            # A rank that waits for a message gives its core to the one that has to send it.
-            environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if ranks_here is not None:
+        environment = {**rank_threads.limits(ranks_here), **environment}
     return environment
 
 
@@ -196,6 +189,17 @@ def _build_info() -> ModuleType:
             "expected tf_adasum to be built. Received: no tf_adasum/_build_info.py. Run: make build"
         ) from error
     return built
+
+
+def _ranks_here(options: argparse.Namespace) -> int | None:
+    """Returns how many ranks run on this host, if it is known that all do."""
+    if _names_hosts(options):
+        return None
+    return placement.ranks_on_this_host(options.np, options.hosts)
+
+
+def _names_hosts(options: argparse.Namespace) -> bool:
+    return placement.names_hosts(shlex.split(options.mpi_args))
 
 
 def _positive(text: str) -> int:

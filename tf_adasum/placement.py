@@ -9,6 +9,8 @@ from collections.abc import Iterable
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
 _THIS_HOST = ("localhost", "127.0.0.1")
+# What begins mpirun's options that name hosts, or a file of them: Open MPI's, then Hydra's.
+_HOST_OPTIONS = ("-H", "-host", "-hostfile", "-machinefile", "-default-hostfile", "-hosts", "-f")
 
 
 def available_cores() -> int:
@@ -60,6 +62,19 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
     if not hosts:
         raise ValueError("expected a host on some line. Received: none")
     return ",".join(hosts)
+
+
+def names_hosts(words: list[str]) -> bool:
+    """Returns whether arguments of mpirun say on which hosts the ranks run.
+
+    Args:
+      words: the arguments, with one or two dashes before an option, its value apart or after =.
+    """
+    options = ("-" + word.lstrip("-").partition("=")[0] for word in words if word[0:1] == "-")
+    # A parameter of Open MPI, by --mca or --prtemca, can name a file too.
+    return any(option in _HOST_OPTIONS for option in options) or any(
+        word.endswith("default_hostfile") for word in words
+    )
 
 
 def oversubscribed(ranks: int | None, hosts: str | None) -> bool:

@@ -16,6 +16,7 @@ import pytest
 from tests import programs
 from tests.hosts import reduce_program
 from tests.hosts.two_hosts import TwoHosts
+from tf_adasum import placement
 
 LIMIT_SECONDS = 120
 PROGRAM = str(Path(reduce_program.__file__))
@@ -83,17 +84,36 @@ def test_output_and_exit_code_of_the_other_host(network):
     assert done.stdout.splitlines() == ["adasum2"]
 
 
-def test_hosts_of_a_file(network, tmp_path):
-    """The ranks of the other host get the caller's variables, as with -H."""
-    path = tmp_path / "hosts"
-    path.write_text("".join(f"{host.name} slots=1\n" for host in network.hosts))
+WAYS = ["-H", "--hostfile", "--mpi-args"]
+
+
+def _words_that_name_hosts(way, network, counts, folder):
+    """The words of adasumrun by which a user names hosts, in each of the ways."""
+    agent = f"--prtemca plm_ssh_agent {network.agent}"
+    places = list(zip(network.hosts, counts, strict=True))
+    if way == "-H":
+        return [way, ",".join(f"{h.name}:{n}" for h, n in places), "--mpi-args", agent]
+    path = folder / "hosts"
+    path.write_text("".join(f"{h.name} slots={n}\n" for h, n in places))
+    if way == "--hostfile":
+        return [way, str(path), "--mpi-args", agent]
+    return ["--mpi-args", f"--hostfile {path} {agent}"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ranks_get_the_callers_variables_and_the_limits_of_their_host(network, way, tmp_path):
+    """One rank more than cores on the first host, a rank alone on the second one."""
+    crowd = placement.available_cores() + 1
+    script = 'echo "$(hostname) $TF_OF_THE_CALLER ${OMP_NUM_THREADS:--}'
+    script += ' ${TF_NUM_INTRAOP_THREADS:--} ${OMPI_MCA_mpi_yield_when_idle:--}"'
     command = network.hosts[0].command(
-        *(*programs.ADASUMRUN, "-np", "2", "--hostfile", str(path)),
-        *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}", "--timeout=60"),
-        *("sh", "-c", "echo $(hostname) $TF_OF_THE_CALLER"),
+        *(*programs.ADASUMRUN, "-np", str(crowd + 1), "--timeout=60"),
+        *_words_that_name_hosts(way, network, (crowd, 1), tmp_path),
+        *("sh", "-c", script),
     )
     done = programs.run(command, LIMIT_SECONDS, TF_OF_THE_CALLER="mine")
-    assert sorted(done.stdout.splitlines()) == ["adasum1 mine", "adasum2 mine"], done.stderr
+    expected = ["adasum1 mine 1 1 1"] * crowd + ["adasum2 mine - - -"]
+    assert sorted(done.stdout.splitlines()) == expected, done.stderr
 
 
 def test_timeout_ends_the_ranks_of_both_hosts(network):

@@ -8,6 +8,7 @@ import pytest
 from tf_adasum import launcher, placement
 
 CORES = placement.physical_cores()
+RANK_THREADS = [launcher.sys.executable, "-m", "tf_adasum.rank_threads"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +61,18 @@ def test_a_file_without_hosts_is_refused(tmp_path, text, capsys):
     assert str(path) in capsys.readouterr().err
 
 
-def test_variables_travel_to_other_hosts(monkeypatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-H", "a"),
+        ("--mpi-args=--hostfile h",),
+        ("--mpi-args=-host=a,b",),
+        ("--mpi-args=--mca orte_default_hostfile h",),
+    ],
+)
+def test_variables_travel_to_other_hosts(monkeypatch, words):
     environment = {"PYTHONPATH": "/p", "TF_X": "1", "SECRET": "no"}
-    command = _command(monkeypatch, "openmpi", "-H", "a", "sh", environment=environment)
+    command = _command(monkeypatch, "openmpi", *words, "sh", environment=environment)
     assert [command[i + 1] for i, word in enumerate(command) if word == "-x"] == [
         "PYTHONPATH",
         "TF_X",
@@ -72,7 +82,7 @@ def test_variables_travel_to_other_hosts(monkeypatch):
 def test_variables_travel_in_a_schedulers_allocation(monkeypatch):
     monkeypatch.setenv("PBS_JOBID", "7")
     command = _command(monkeypatch, "openmpi", "sh", environment={"KERAS_HOME": "/k"})
-    assert command[-3:] == ["-x", "KERAS_HOME", "sh"]
+    assert command[-6:] == ["-x", "KERAS_HOME", *RANK_THREADS, "sh"]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +100,12 @@ def test_options_after_the_program_are_the_programs(monkeypatch):
 
 def test_hydra_has_its_own_words(monkeypatch):
     command = _command(monkeypatch, "hydra", "-np", "99", "-H", "a,b", "sh")
-    assert command == ["/opt/mpirun", "-np", "99", "-hosts", "a,b", "-bind-to", "none", "sh"]
+    unbound = ["-bind-to", "none", *RANK_THREADS]
+    assert command == ["/opt/mpirun", "-np", "99", "-hosts", "a,b", *unbound, "sh"]
 
 
 def test_further_arguments_of_mpirun(monkeypatch):
-    command = _command(monkeypatch, "openmpi", "--mpi-args=--mca btl 'tcp,self'", "sh")
+    command = _command(monkeypatch, "openmpi", "-np", "1", "--mpi-args=--mca btl 'tcp,self'", "sh")
     assert command[-4:] == ["--mca", "btl", "tcp,self", "sh"]
 
 
@@ -124,28 +135,46 @@ def test_unknown_mpi_is_named(tmp_path):
 
 def test_ranks_divide_the_cores():
     cores = placement.available_cores()
-    environment = launcher.rank_environment({}, 2 * cores, 2 * cores)
+    environment = launcher.rank_environment({}, 2 * cores)
     assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
     assert environment["TF_NUM_INTEROP_THREADS"] == "2"
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
-    assert "OMPI_MCA_mpi_yield_when_idle" not in launcher.rank_environment({}, cores, cores)
+    assert "OMPI_MCA_mpi_yield_when_idle" not in launcher.rank_environment({}, cores)
 
 
-def test_one_rank_keeps_all_cores_and_other_hosts_are_left_alone():
-    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 1, 1)
-    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 8, None)
+def test_one_rank_keeps_all_cores():
+    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (("-np", "4"), True),
+        (("-np", "4", "-H", "localhost:4"), True),
+        (("-np", "4", "--mpi-args=--mca btl tcp"), True),
+        ((), False),
+        (("-np", "4", "-H", "a:2,b:2"), False),
+        (("-np", "4", "--mpi-args=--hostfile h"), False),
+    ],
+)
+def test_where_the_launcher_does_not_know_ranks_find_their_limits(monkeypatch, words, known):
+    command = _command(monkeypatch, "openmpi", *words, "sh")
+    assert (command[-4:-1] == RANK_THREADS) is not known
+    options = launcher._parse([*words, "sh"])
+    environment = launcher.rank_environment({}, launcher._ranks_here(options))
+    assert ("TF_NUM_INTRAOP_THREADS" in environment) is known
 
 
 def test_what_the_user_set_is_kept():
     own = {"TF_NUM_INTRAOP_THREADS": "7", "TF_CPP_MIN_LOG_LEVEL": "0"}
-    environment = launcher.rank_environment(own, 64, 64)
+    environment = launcher.rank_environment(own, 64)
     assert own.items() <= environment.items()
 
 
 def test_root_may_run(monkeypatch):
     for user, allowed in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        environment = launcher.rank_environment({}, 2, 2)
+        environment = launcher.rank_environment({}, 2)
         assert ("OMPI_ALLOW_RUN_AS_ROOT" in environment) is allowed
 
 

@@ -30,7 +30,10 @@ CXX_LAYERS = {
 }
 NATIVE_USERS = {"communicator", "allreduce", "gpu", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.
-PURE = ("policy", "buckets", "launcher", "placement", "process_tree", "rank_output")
+PURE = (
+    *("policy", "buckets"),
+    *("launcher", "placement", "process_tree", "rank_output", "rank_threads"),
+)
 
 
 def _cc_files():
