@@ -48,6 +48,7 @@ def allreduce(
     Raises:
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        tf.errors.UnavailableError: if a rank has ended.
         ValueError: for an unknown reduction, or a local one beside another than "adasum".
 
     Example:

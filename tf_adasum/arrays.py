@@ -30,6 +30,7 @@ def allreduce_arrays(
         ValueError: if an array cannot be reduced in place, or the ranks' arrays differ in shape,
             dtype or count; no array is changed then.
         TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        RuntimeError: if a rank has ended.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum

@@ -144,7 +144,7 @@ def world() -> Communicator:
     with _lock:
         if _world is None:
             _world = Communicator(_connect())
-            atexit.register(native.lib.close_all)
+            atexit.register(native.lib.leave_all)
         return _world
 
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "cc/core/error.h"
 #include "cc/transport/gather.h"
 
 namespace adasum {
@@ -21,6 +22,7 @@ Digest DigestOf(const std::string& name, const std::string& signature) {
       digest[1] ^= digest[1] >> 29;
     }
   }
+  if (digest[0] == 0) digest[0] = 1;  // see GoodbyeOf
   return digest;
 }
 
@@ -40,12 +42,19 @@ Intent::Intent(std::string name, std::string signature)
 
 namespace {
 
-// Dissemination: after round k every rank knows the least and the greatest digest of 2^(k+1)
+struct Extremes {
+  Digest least, greatest;
+};
+
+// What a rank that leaves says in place of a digest: less than any, so that it is what all ranks
+// of a round end with.
+Digest GoodbyeOf(int rank) { return {0, static_cast<uint64_t>(rank)}; }
+bool IsGoodbye(const Digest& digest) { return digest[0] == 0; }
+
+// Dissemination: after step k every rank knows the least and the greatest digest of 2^(k+1)
 // ranks. They are equal if and only if all ranks' digests are.
-bool AllEqual(Transport& transport, const Digest& mine) {
-  struct Extremes {
-    Digest least, greatest;
-  } known{mine, mine}, theirs{mine, mine};
+Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
+  Extremes known{mine, mine}, theirs{mine, mine};
   int rank = transport.rank(), size = transport.size();
   for (int distance = 1; distance < size; distance *= 2) {
     transport.SendRecv({(rank + distance) % size, &known, sizeof(known)},
@@ -53,7 +62,7 @@ bool AllEqual(Transport& transport, const Digest& mine) {
     known.least = std::min(known.least, theirs.least);
     known.greatest = std::max(known.greatest, theirs.greatest);
   }
-  return known.least == known.greatest;
+  return known;
 }
 
 struct RankState {
@@ -136,6 +145,16 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
          ". Make every rank issue the same named operations (in any order).";
 }
 
+Error DepartureError(int rank, const Intent& first, size_t num_pending, const Digest& goodbye) {
+  std::string others =
+      num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
+  return Error(ErrorCode::kUnavailable,
+               "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" +
+                   first.name + "'" + others + ". Received: rank " + std::to_string(goodbye[1]) +
+                   " has ended. Make all ranks run the same number of operations, or end one that "
+                   "fails by an exception.");
+}
+
 // The first request, in rank 0's order, that every rank has; null if there is none.
 const Intent* FirstInCommon(const std::vector<RankState>& ranks) {
   for (const Intent& candidate : ranks[0].pending) {
@@ -151,7 +170,11 @@ const Intent* FirstInCommon(const std::vector<RankState>& ranks) {
 
 Decision Agreement::Decide(Transport& transport, const Intent& first,
                            const std::function<std::vector<Intent>()>& pending) {
-  if (transport.size() == 1 || AllEqual(transport, first.digest)) {
+  const Extremes all = ExtremesOfAll(transport, first.digest);
+  if (IsGoodbye(all.least)) {
+    throw DepartureError(transport.rank(), first, pending().size(), all.least);
+  }
+  if (all.least == all.greatest) {
     differing_since_ = {};
     return {Decision::Kind::kRun, 0, ""};
   }
@@ -185,6 +208,21 @@ bool Agreement::HasExpired() {
   auto now = std::chrono::steady_clock::now();
   if (differing_since_ == std::chrono::steady_clock::time_point{}) differing_since_ = now;
   return std::chrono::duration<double>(now - differing_since_).count() > limits_.mismatch_seconds;
+}
+
+void SayGoodbye(Transport& transport) {
+  const int rank = transport.rank(), size = transport.size();
+  const Extremes mine{GoodbyeOf(rank), GoodbyeOf(rank)};
+  // All that a round has this rank send, and only then what it would have received: nobody who
+  // waits for this rank depends on what yet another one does.
+  for (int distance = 1; distance < size; distance *= 2) {
+    transport.SendRecv({(rank + distance) % size, &mine, sizeof(mine)}, {0, nullptr, 0});
+  }
+  // MPI wants every message to be received before it ends.
+  Extremes theirs;
+  for (int distance = 1; distance < size; distance *= 2) {
+    transport.SendRecv({0, nullptr, 0}, {(rank - distance + size) % size, &theirs, sizeof(theirs)});
+  }
 }
 
 }  // namespace adasum

@@ -45,7 +45,8 @@ class Agreement {
   explicit Agreement(const WaitLimits& limits) : limits_(limits) {}
 
   // One round; collective. `first` is the oldest pending request of this rank, `pending` lists
-  // all of them, oldest first; it is called only if the ranks' first ones differ.
+  // all of them, oldest first; it is called only if the ranks' first ones differ. Throws
+  // Unavailable if a rank has left.
   Decision Decide(Transport& transport, const Intent& first,
                   const std::function<std::vector<Intent>()>& pending);
 
@@ -57,6 +58,13 @@ class Agreement {
   // Since when the ranks have had no request in common; the epoch while they have.
   std::chrono::steady_clock::time_point differing_since_{};
 };
+
+// This rank's last word on `transport`, between two rounds: it takes part in no further one. Ranks
+// that wait for it, or come to wait for it later, hear of it in their round and end it.
+//
+// Returns when the others have said the same or wait for this rank, or throws at the limit; what
+// it had to tell them is on its way before it waits.
+void SayGoodbye(Transport& transport);
 
 }  // namespace adasum
 

@@ -1,5 +1,6 @@
 #include "cc/communicator/communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <future>
@@ -11,6 +12,8 @@ namespace adasum {
 namespace {
 
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
+// How long a rank that leaves waits for the others to leave too. MPI waits for them afterwards.
+constexpr double kGoodbyeSeconds = 2;
 
 // Runs a request; nothing but Error leaves.
 std::optional<Error> Run(const Request& request, Workplace workplace) {
@@ -107,6 +110,26 @@ void Communicator::PassTurn() {
 
 void Communicator::Close() {
   std::lock_guard<std::mutex> close_lock(close_mutex_);
+  Stop();
+  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
+}
+
+void Communicator::Leave() {
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  if (Stop()) {
+    limits_->cancelled.store(false);
+    limits_->silence_seconds = std::min(limits_->silence_seconds, kGoodbyeSeconds);
+    try {
+      SayGoodbye(*transport_);
+    } catch (const Error&) {
+      // The others go on without this rank, which they know by now, and whoever hears of nothing
+      // more has limits of their own.
+    }
+  }
+  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
+}
+
+bool Communicator::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_closing_ = true;
@@ -114,11 +137,9 @@ void Communicator::Close() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return !is_turn_taken_; });
-  }
-  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !is_turn_taken_; });
+  return !broken_;  // as it is by the first Close and by whatever was cut short
 }
 
 void Communicator::Loop() {

@@ -87,6 +87,10 @@ class Communicator {
   // Ends the thread; what is pending or under way fails with Unavailable. Any number of calls.
   void Close();
 
+  // As Close, for a process that ends: ranks that wait for this one are told, unless it ends in the
+  // midst of a request. Waits for a few seconds at most.
+  void Leave();
+
  private:
   void Loop();
   // One agreement and what it decides; by whoever has the turn.
@@ -109,6 +113,9 @@ class Communicator {
   void Carry(const Decision& decision);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
+  // The first part of Close: nobody uses the transport afterwards. Under close_mutex_; returns
+  // whether the ranks stand between two requests.
+  bool Stop();
   void FailAll(const Error& error);
 
   // Destroyed in reverse order: the transport before the limits it refers to.

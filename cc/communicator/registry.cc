@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,17 @@ Registry& TheRegistry() {
   // Never destroyed: a communication thread may outlast static destructors.
   static Registry* registry = new Registry;
   return *registry;
+}
+
+// Takes a group out, the oldest one if no id is given; null if it is not there.
+std::shared_ptr<Group> Take(std::optional<int64_t> id) {
+  Registry& registry = TheRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  auto found = id ? registry.groups.find(*id) : registry.groups.begin();
+  if (found == registry.groups.end()) return nullptr;
+  std::shared_ptr<Group> group = std::move(found->second);
+  registry.groups.erase(found);
+  return group;
 }
 
 }  // namespace
@@ -45,29 +57,12 @@ std::shared_ptr<Group> FindGroup(int64_t id) {
 }
 
 void Unregister(int64_t id) {
-  std::shared_ptr<Group> group;
-  {
-    Registry& registry = TheRegistry();
-    std::lock_guard<std::mutex> lock(registry.mutex);
-    auto found = registry.groups.find(id);
-    if (found == registry.groups.end()) return;
-    group = std::move(found->second);
-    registry.groups.erase(found);
-  }
-  group->communicator().Close();
+  std::shared_ptr<Group> group = Take(id);
+  if (group) group->communicator().Close();
 }
 
-void CloseAll() {
-  for (;;) {
-    int64_t id;
-    {
-      Registry& registry = TheRegistry();
-      std::lock_guard<std::mutex> lock(registry.mutex);
-      if (registry.groups.empty()) return;
-      id = registry.groups.begin()->first;
-    }
-    Unregister(id);
-  }
+void LeaveAll() {
+  while (std::shared_ptr<Group> group = Take(std::nullopt)) group->communicator().Leave();
 }
 
 }  // namespace adasum

@@ -16,8 +16,8 @@ int64_t Register(std::shared_ptr<Group> group);
 std::shared_ptr<Group> FindGroup(int64_t id);
 // Closes the group's communicator and takes the id back; a second call does nothing.
 void Unregister(int64_t id);
-// Closes everything; called before the interpreter and MPI end.
-void CloseAll();
+// Leaves all groups; called before the interpreter and MPI end.
+void LeaveAll();
 
 }  // namespace adasum
 

@@ -119,7 +119,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] { return ChooseCpuKernels().instruction_set; });
   module.def("mpi_version", &MpiVersion);
-  module.def("close_all", &CloseAll, NoGil());
+  module.def("leave_all", &LeaveAll, NoGil());
 }
 
 }  // namespace adasum

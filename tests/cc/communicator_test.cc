@@ -1,4 +1,4 @@
-// Requests in any order, disagreement, silence and closing, with one communicator for each rank.
+// Requests in any order, disagreement and silence, with one communicator for each rank.
 
 #include "cc/communicator/communicator.h"
 
@@ -14,6 +14,8 @@
 namespace adasum {
 namespace {
 
+using test::CheckUsable;
+using test::Contains;
 using test::Describe;
 using test::Ending;
 using test::ForEachRank;
@@ -27,10 +29,6 @@ using test::Wire;
 constexpr double kShortSeconds = 0.2;
 constexpr double kLongSeconds = 60;
 
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 template <typename Body>
 void ForEachWorld(std::vector<int> sizes, Body body) {
   // A result that a peer may still read belongs to the caller once the request is done: no
@@ -41,16 +39,6 @@ void ForEachWorld(std::vector<int> sizes, Body body) {
       body(wire, size);
     }
   }
-}
-
-// All ranks sum a vector; what a usable communicator can do.
-void CheckUsable(Ranks& ranks, const std::string& name) {
-  ForEachRank(ranks.size(), [&](int rank) {
-    VectorRequest request(ranks[rank], name, {1.0 * rank, 1});
-    CHECK_EQ(Describe(request.Await()), "");
-    CHECK_EQ(request.result()[0], ranks.size() * (ranks.size() - 1) / 2.0);
-    CHECK_EQ(request.result()[1], 1.0 * ranks.size());
-  });
 }
 
 // Every rank issues the same requests, of unlike lengths and reductions, in an order of its own.
@@ -218,35 +206,6 @@ TEST(SilentRankBreaksTheCommunicator) {
       CHECK_TRUE(Is(refused, ErrorCode::kUnavailable));
       CHECK_TRUE(Contains(Describe(refused), ending->what()));
     });
-  });
-}
-
-TEST(CloseEndsWhatWaits) {
-  // Threads look whether they were cancelled by the hub's own limits: shared memory only.
-  Ranks ranks(Wire::kSharedMemory, 2, kLongSeconds, kLongSeconds);
-  VectorRequest waiting(ranks[0], "waiting", {1}), queued(ranks[0], "queued", {1});
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  ranks[0].Close();
-  CHECK_TRUE(Is(waiting.Await(), ErrorCode::kUnavailable));
-  CHECK_TRUE(Is(queued.Await(), ErrorCode::kUnavailable));
-  VectorRequest late(ranks[0], "late", {1});
-  CHECK_TRUE(Is(late.Await(), ErrorCode::kUnavailable));
-  ranks[0].Close();  // a second time
-}
-
-TEST(CloseWhileRanksDisagree) {
-  Ranks ranks(Wire::kSharedMemory, 2, kLongSeconds, kLongSeconds);
-  VectorRequest mine(ranks[0], "mine", {1}), yours(ranks[1], "yours", {1});
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ForEachRank(2, [&](int rank) { ranks[rank].Close(); });
-  CHECK_TRUE(Is(mine.Await(), ErrorCode::kUnavailable));
-  CHECK_TRUE(Is(yours.Await(), ErrorCode::kUnavailable));
-}
-
-TEST(CloseOfAnIdleCommunicator) {
-  ForEachWorld({1, 3}, [](Wire wire, int size) {
-    Ranks ranks(wire, size);
-    ForEachRank(size, [&](int rank) { ranks[rank].Close(); });
   });
 }
 

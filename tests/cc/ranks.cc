@@ -29,6 +29,15 @@ VectorRequest::VectorRequest(Communicator& communicator, const std::string& name
   Allreduce(communicator, std::move(tensors), pending_.done());
 }
 
+void CheckUsable(Ranks& ranks, const std::string& name) {
+  ForEachRank(ranks.size(), [&](int rank) {
+    VectorRequest request(ranks[rank], name, {1.0 * rank, 1});
+    CHECK_EQ(Describe(request.Await()), "");
+    CHECK_EQ(request.result()[0], ranks.size() * (ranks.size() - 1) / 2.0);
+    CHECK_EQ(request.result()[1], 1.0 * ranks.size());
+  });
+}
+
 std::string Describe(const Ending& ending) {
   if (!ending) return "";
   const char* names[] = {"InvalidArgument", "DeadlineExceeded", "Unavailable", "Internal"};
@@ -36,6 +45,10 @@ std::string Describe(const Ending& ending) {
 }
 
 bool Is(const Ending& ending, ErrorCode code) { return ending && ending->code() == code; }
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace test
 }  // namespace adasum

@@ -69,9 +69,13 @@ class VectorRequest {
   Pending pending_;
 };
 
+// All ranks sum a vector; what a usable communicator can do.
+void CheckUsable(Ranks& ranks, const std::string& name);
+
 // "" for success, else the code and the message.
 std::string Describe(const Ending& ending);
 bool Is(const Ending& ending, ErrorCode code);
+bool Contains(const std::string& text, const std::string& part);
 
 }  // namespace test
 }  // namespace adasum

@@ -71,12 +71,54 @@ def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
     assert _finished(tmp_path) == []
 
 
-def test_rank_that_leaves_early_is_given_up(tmp_path):
-    # Not an error for MPI, which waits for the others to leave as well: the limit ends them.
-    done = _end_one(tmp_path, 2, "exit", silence_seconds=10)
+@pytest.mark.parametrize(("ranks", "shared_memory"), [(2, "1"), (3, "0")])
+def test_rank_that_leaves_early_ends_the_others(tmp_path, monkeypatch, ranks, shared_memory):
+    """Not an error for MPI, which waits for the others to leave as well; they are told."""
+    monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", shared_memory)
+    done = _end_one(tmp_path, ranks, "exit")
     assert done.returncode not in (0, 124), done.stderr
-    assert "which said nothing" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "Expected all ranks to take part in 'step'. Received: " in said
+    assert f"Received: rank {ranks - 1} has ended." in said
     assert _finished(tmp_path) == []
+
+
+LEAVING = """
+import sys, time
+import tensorflow as tf
+import tf_adasum as adasum
+
+world = adasum.world()
+halves = world.split(color=world.rank % 2)
+adasum.allreduce(tf.ones([3]), name="all")
+adasum.allreduce(tf.ones([3]), name="half", communicator=halves)
+if world.rank == 0:
+    sys.exit(0)
+time.sleep(float(sys.argv[1]))  # the others come when rank 0 has left
+if world.rank == 2:
+    try:
+        adasum.allreduce(tf.ones([3]), name="half again", communicator=halves)
+    except tf.errors.UnavailableError as error:
+        print("HALF", error.message.splitlines()[0])
+try:
+    adasum.allreduce_arrays([tf.ones([3]).numpy()], "sum", name="all again")
+except RuntimeError as error:
+    print("ALL", error)
+"""
+
+
+def test_ranks_that_come_later_are_told_who_left(tmp_path):
+    """Also in a group of some ranks; and who catches the error can end as usual."""
+    # Longer than a rank that leaves waits for the others.
+    done = _launch(tmp_path, 3, LEAVING, "4")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    (half,) = (line for line in lines if line.startswith("HALF"))
+    assert "rank 1: Expected all ranks to take part in 'half again'" in half  # of the group
+    assert "Received: rank 0 has ended" in half
+    of_all = [line for line in lines if line.startswith("ALL")]
+    assert len(of_all) == 2
+    assert all("Received: rank 0 has ended" in line for line in of_all)
 
 
 SILENT = """
