@@ -4,19 +4,21 @@
 #include <mutex>
 
 #include "cc/cuda/cuda_arithmetic.cu.h"
+#include "cc/cuda/device_transport.cu.h"
 #include "cc/cuda/resources.cu.h"
-#include "cc/cuda/staging_transport.cu.h"
 
 namespace adasum {
 namespace {
 
 // Destroyed in reverse order: buffers after the streams that use them have ended.
 struct Leaf {
+  Leaf(const WaitLimits* limits, int rank)
+      : exchanges(&stream, limits), arithmetic(&stream, limits, rank) {}
+
   LeafScratch scratch{TheDeviceMemory()};
-  Staging staging;
+  Exchanges exchanges;
+  CudaArithmetic arithmetic;
   Stream stream;
-  Event done;
-  std::unique_ptr<CudaArithmetic> arithmetic;
 };
 
 // Ends with nothing of the leaf's work left, however the scope is left: the tensors may be freed
@@ -25,7 +27,8 @@ class Drained {
  public:
   explicit Drained(const Leaf& leaf) : leaf_(leaf) {}
   ~Drained() {
-    for (const Stream* stream : {&leaf_.staging.off, &leaf_.staging.onto, &leaf_.stream}) {
+    const Staging& staging = leaf_.exchanges.staging;
+    for (const Stream* stream : {&staging.off, &staging.onto, &leaf_.stream}) {
       cudaStreamSynchronize(stream->get());
     }
   }
@@ -39,13 +42,15 @@ class Drained {
 class CudaPlace : public DevicePlace, public std::enable_shared_from_this<CudaPlace> {
  public:
   explicit CudaPlace(int device) : device_(device) {}
+  ~CudaPlace() override;
 
   std::shared_ptr<DeviceTensors> Tensors(void* framework_stream) override;
 
   int device() const { return device_; }
-  Leaf& LeafOf(int replica) {
+  // Made at its first request, on the current device. `limits` must outlive this.
+  Leaf& LeafOf(int replica, const WaitLimits& limits, int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return leaves_[replica];
+    return leaves_.try_emplace(replica, &limits, rank).first->second;
   }
 
  private:
@@ -53,6 +58,15 @@ class CudaPlace : public DevicePlace, public std::enable_shared_from_this<CudaPl
   std::mutex mutex_;
   std::map<int, Leaf> leaves_;
 };
+
+CudaPlace::~CudaPlace() {
+  try {
+    DeviceScope scope(device_);
+    leaves_.clear();
+  } catch (const Error&) {
+    // The driver has gone before us, and all that was on the device with it.
+  }
+}
 
 class CudaTensors : public DeviceTensors {
  public:
@@ -66,16 +80,12 @@ class CudaTensors : public DeviceTensors {
   void Run(int replica, Transport& transport, const WaitLimits& limits,
            const ReduceOnDevice& reduce) override {
     DeviceScope scope(place_->device());
-    Leaf& leaf = place_->LeafOf(replica);
-    if (!leaf.arithmetic) {
-      leaf.arithmetic = std::make_unique<CudaArithmetic>(&leaf.stream, &limits, transport.rank());
-    }
+    Leaf& leaf = place_->LeafOf(replica, limits, transport.rank());
     Drained drained(leaf);
     ready_->Hold(leaf.stream.get());
-    StagingTransport staged(&transport, &leaf.stream, &leaf.staging, &limits);
-    reduce(*leaf.arithmetic, staged, leaf.scratch);
-    leaf.done.Record(leaf.stream.get());
-    leaf.done.Await(limits, transport.rank());
+    DeviceTransport wire(&transport, &leaf.stream, &leaf.exchanges, &limits);
+    reduce(leaf.arithmetic, wire, leaf.scratch);
+    wire.Finish();
   }
 
  private:

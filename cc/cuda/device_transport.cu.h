@@ -1,0 +1,70 @@
+// The wire for device memory: to each peer by the way that the two agreed on.
+#ifndef ADASUM_CUDA_DEVICE_TRANSPORT_CU_H_
+#define ADASUM_CUDA_DEVICE_TRANSPORT_CU_H_
+
+#include <vector>
+
+#include "cc/core/transport.h"
+#include "cc/cuda/peer_buffers.cu.h"
+#include "cc/cuda/peer_paths.cu.h"
+#include "cc/cuda/staging_transport.cu.h"
+
+namespace adasum {
+
+// What a leaf keeps between collectives for its exchanges. Destroyed in reverse order: the peers'
+// buffers are closed before the own one is given back.
+struct Exchanges {
+  Exchanges(const Stream* stream, const WaitLimits* limits) : paths(stream, limits) {}
+
+  ExportedBuffer buffer;
+  PeerBuffers peer_buffers;
+  PeerPaths paths;
+  Staging staging;
+  Event reached;
+};
+
+// Messages leave when the leaf's stream has done all that was put on it before. So whoever hears
+// from a peer knows three things: the peer's kernels have written what it sends, they have read
+// what they wanted of this leaf's memory, and whatever is launched from now on comes after both.
+// That is all the synchronisation there is between devices and processes: kernels never wait for
+// other ranks.
+//
+// For one request, made on all leaves.
+class DeviceTransport : public Transport {
+ public:
+  // `wire` is the leaf's wire for host memory, `stream` where its kernels run. All must outlive
+  // this. Agrees with the peers on the paths.
+  DeviceTransport(Transport* wire, Stream* stream, Exchanges* exchanges, const WaitLimits* limits);
+
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  // Of host memory: moments.
+  void SendRecv(const Send& send, const Recv& recv) override { wire_->SendRecv(send, recv); }
+  // Of device memory. What it returns is for kernels that are launched later.
+  const void* Exchange(const Send& send, const Recv& recv) override;
+  bool needs_workspace() const override { return exchanges_->paths.AnyIpc(); }
+  void* Workspace(int64_t num_bytes) override { return exchanges_->buffer.Get(num_bytes); }
+
+  // When the leaf's own results are there. Returns when no peer reads this leaf's memory any more,
+  // which may be freed then, or written.
+  void Finish();
+
+ private:
+  struct Place;
+
+  const void* ExchangePlaces(const PeerPath& path, const Send& send, const Recv& recv);
+  Place PlaceOf(const PeerPath& path, const Send& send) const;
+  void AwaitKernels();
+  void NoteReader(int peer);
+
+  Transport* wire_;
+  Stream* stream_;
+  Exchanges* exchanges_;
+  const WaitLimits* limits_;
+  StagingTransport staged_;
+  std::vector<int> readers_;  // peers that were shown memory, in the order of the first time
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_CUDA_DEVICE_TRANSPORT_CU_H_

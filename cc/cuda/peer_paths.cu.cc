@@ -1,0 +1,162 @@
+#include "cc/cuda/peer_paths.cu.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "cc/core/schedule.h"
+
+namespace adasum {
+namespace {
+
+// Never 0, which stands for nobody.
+uint64_t RandomToken() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device() | 1;
+}
+
+// Tells this process from others of any host; a process id is one of its namespace only.
+uint64_t ProcessToken() {
+  static const uint64_t token = RandomToken();
+  return token;
+}
+
+// TF_ADASUM_CUDA_IPC=0 stages everything, for measurements. One side of a pair is enough.
+bool IsWanted() {
+  const char* text = std::getenv("TF_ADASUM_CUDA_IPC");
+  return text == nullptr || std::strcmp(text, "0") != 0;
+}
+
+template <size_t kSize>
+void Write(const std::string& text, char (&to)[kSize]) {
+  std::memset(to, 0, kSize);
+  text.copy(to, kSize - 1);
+}
+
+// What the kernel calls itself since it was started: equal in all containers of a host. Empty where
+// it can't be read.
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
+}
+
+// Lets this device read that one by itself; where it can't, the runtime copies through the host.
+void EnablePeerAccess(int from, int to) {
+  int can = 0;
+  CheckCuda(cudaDeviceCanAccessPeer(&can, from, to), "cudaDeviceCanAccessPeer");
+  if (!can) return;
+  const cudaError_t code = cudaDeviceEnablePeerAccess(to, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return;
+  }
+  CheckCuda(code, "cudaDeviceEnablePeerAccess");
+}
+
+}  // namespace
+
+// The first message of a request: whether the two know each other.
+struct PeerPaths::Hello {
+  uint64_t own;
+  uint64_t known;
+};
+
+// What a leaf says of itself to a peer that it does not know. Plain bytes.
+struct PeerPaths::Description {
+  uint64_t token;  // also at the start of its exported memory
+  uint64_t process;
+  char boot_id[40];
+  char bus_id[16];  // of the device, among those of the host
+  int32_t device;   // the same, as this process counts
+  int32_t is_exported;
+  cudaIpcMemHandle_t buffer;
+};
+
+PeerPaths::PeerPaths(const Stream* stream, const WaitLimits* limits)
+    : token_(RandomToken()), stream_(stream), limits_(limits) {}
+
+void PeerPaths::Agree(Transport& wire, ExportedBuffer* buffer) {
+  // In the order of the traversal, in which every pair meets without waiting in a circle.
+  const Schedule schedule = MakeSchedule(wire.rank(), wire.size(), 1);
+  if (schedule.fold != Fold::kNone) AgreeWith(schedule.fold_peer, wire, buffer);
+  for (const Level& level : schedule.levels) AgreeWith(level.peer, wire, buffer);
+}
+
+void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
+  PeerPath& path = paths_[peer];
+  const Hello hello{token_, path.agreed_with};
+  Hello heard{};
+  wire.SendRecv({peer, &hello, sizeof(hello)}, {peer, &heard, sizeof(heard)});
+  // The same on both sides. Not so where either has moved to another device since.
+  if (heard.own == path.agreed_with && heard.known == token_) return;
+  const Description mine = Describe(buffer, wire.rank());
+  Description theirs{};
+  wire.SendRecv({peer, &mine, sizeof(mine)}, {peer, &theirs, sizeof(theirs)});
+  const int32_t found = Try(mine, theirs, wire.rank());
+  int32_t they_found = PeerPath::kStaged;
+  wire.SendRecv({peer, &found, sizeof(found)}, {peer, &they_found, sizeof(they_found)});
+  path.kind = found == they_found ? static_cast<PeerPath::Kind>(found) : PeerPath::kStaged;
+  path.is_same_device = std::strcmp(mine.bus_id, theirs.bus_id) == 0;
+  path.agreed_with = theirs.token;
+}
+
+PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, int rank) {
+  Description mine{};
+  mine.token = token_;
+  mine.process = ProcessToken();
+  Write(BootId(), mine.boot_id);
+  CheckCuda(cudaGetDevice(&mine.device), "cudaGetDevice");
+  CheckCuda(cudaDeviceGetPCIBusId(mine.bus_id, sizeof(mine.bus_id), mine.device),
+            "cudaDeviceGetPCIBusId");
+  if (!IsWanted()) return mine;
+  uint64_t* probe = static_cast<uint64_t*>(probe_.Get(sizeof(token_)));
+  *probe = token_;
+  Move(buffer->Get(sizeof(token_)), probe, cudaMemcpyHostToDevice, rank);
+  mine.is_exported = buffer->has_handle();
+  mine.buffer = buffer->handle();
+  return mine;
+}
+
+PeerPath::Kind PeerPaths::Try(const Description& mine, const Description& theirs, int rank) {
+  if (!IsWanted()) return PeerPath::kStaged;
+  if (theirs.process == mine.process) {
+    if (theirs.device != mine.device) EnablePeerAccess(mine.device, theirs.device);
+    return PeerPath::kThisProcess;
+  }
+  const bool is_same_host = mine.boot_id[0] != 0 && std::strcmp(mine.boot_id, theirs.boot_id) == 0;
+  if (!is_same_host || !mine.is_exported || !theirs.is_exported) return PeerPath::kStaged;
+  return CanRead(theirs, rank) ? PeerPath::kIpc : PeerPath::kStaged;
+}
+
+// Tried rather than derived: whether a handle can be opened depends on drivers, containers, links
+// and settings that no attribute names.
+bool PeerPaths::CanRead(const Description& theirs, int rank) {
+  try {
+    const IpcMapping mapping(theirs.buffer);
+    uint64_t* probe = static_cast<uint64_t*>(probe_.Get(sizeof(token_)));
+    *probe = 0;
+    Move(probe, mapping.base(), cudaMemcpyDeviceToHost, rank);
+    return *probe == theirs.token;
+  } catch (const Error&) {
+    return false;  // both will stage; what is wrong with the device itself shows there
+  }
+}
+
+void PeerPaths::Move(void* to, const void* from, cudaMemcpyKind direction, int rank) {
+  CheckCuda(cudaMemcpyAsync(to, from, sizeof(token_), direction, stream_->get()),
+            "cudaMemcpyAsync");
+  probed_.Record(stream_->get());
+  probed_.Await(*limits_, rank);
+}
+
+bool PeerPaths::AnyIpc() const {
+  for (const auto& [peer, path] : paths_) {
+    if (path.kind == PeerPath::kIpc) return true;
+  }
+  return false;
+}
+
+}  // namespace adasum
