@@ -62,6 +62,11 @@ void Fail(const char* file, int line, const std::string& message) {
   std::fprintf(stderr, "%s:%d:%s %s\n", file, line, where.c_str(), message.c_str());
 }
 
+int NumFailures() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return running->num_failures;
+}
+
 std::string Show(double value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.17g", value);

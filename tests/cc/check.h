@@ -26,6 +26,9 @@ int RunAll();
 // Notes a failure of the test that runs.
 void Fail(const char* file, int line, const std::string& message);
 
+// Of the test that runs, so far.
+int NumFailures();
+
 // What a failure says of the values that a loop checks. Inner scopes are printed last; they belong
 // to the thread that made them.
 class Scope {
