@@ -67,6 +67,10 @@ class Transport {
   // where SendRecv can't carry what is reduced.
   virtual int64_t ShortBytes() const { return 0; }
 
+  // Whether SendRecv with a peer takes addresses in the memory of a CUDA device, as an MPI may that
+  // knows of them. What is sent must be there, and nobody may still use what is received into.
+  virtual bool TakesDeviceMemory(int /*peer*/) const { return false; }
+
   // Whether bytes handed to Exchange have to lie in Workspace memory.
   virtual bool needs_workspace() const { return false; }
 

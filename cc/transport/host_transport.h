@@ -30,6 +30,9 @@ class HostTransport : public Transport {
   int64_t StepBytes(int peer) const override {
     return IsShared(peer, 0) ? shm_->StepBytes(place_on_host_[peer]) : mpi_->StepBytes(peer);
   }
+  bool TakesDeviceMemory(int peer) const override {
+    return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
+  }
   bool needs_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }

@@ -27,6 +27,9 @@ class LeafTransport : public Transport {
     return IsLocal(peer) ? local_.StepBytes(peer % num_replicas_) : kMessageBytes;
   }
   const void* Exchange(const Send& send, const Recv& recv) override;
+  bool TakesDeviceMemory(int peer) const override {
+    return !IsLocal(peer) && processes_->TakesDeviceMemory(peer / num_replicas_);
+  }
 
  private:
   bool IsLocal(int leaf) const { return leaf / num_replicas_ == processes_->rank(); }

@@ -25,6 +25,7 @@ class MpiTransport : public Transport {
   // Messages above 1 GiB go as several. Lanes may be used by several threads at once.
   void SendRecv(const Send& send, const Recv& recv) override;
   int64_t ShortBytes() const override { return kShortBytes; }
+  bool TakesDeviceMemory(int) const override { return MpiTakesDeviceMemory(); }
 
   // One message each way, under way; for waiting on several transports at once.
   class Pending {

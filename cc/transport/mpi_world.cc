@@ -1,5 +1,10 @@
 #include "cc/transport/mpi_world.h"
 
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+
 #include "cc/core/error.h"
 
 namespace adasum {
@@ -44,6 +49,15 @@ MpiWorld::MpiWorld(MPI_Comm comm) : comm_(comm) {
 MpiWorld::~MpiWorld() {
   int finalized = 1;
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+}
+
+bool MpiTakesDeviceMemory() {
+  const char* text = std::getenv("TF_ADASUM_CUDA_MPI");
+  if (text != nullptr && std::strcmp(text, "0") == 0) return false;
+  // An extension, so looked up among the libraries that this one was loaded with.
+  using Query = int (*)();
+  const auto query = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return query != nullptr && query() == 1;
 }
 
 std::string MpiLibraryVersion() {

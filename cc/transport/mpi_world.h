@@ -35,6 +35,10 @@ class MpiWorld {
 // Throws Internal with MPI's own words unless `code` is MPI_SUCCESS.
 void CheckMpi(int code, const char* call);
 
+// Whether the MPI library takes addresses in the memory of CUDA devices. It is asked by a function
+// that not every MPI has; TF_ADASUM_CUDA_MPI=0 answers in its place.
+bool MpiTakesDeviceMemory();
+
 // The first line of MPI_Get_library_version.
 std::string MpiLibraryVersion();
 

@@ -34,6 +34,7 @@ class CountingTransport : public Transport {
   bool CanRead(int peer) const override { return inner_.CanRead(peer); }
   int64_t ShortBytes() const override { return inner_.ShortBytes(); }
   int64_t StepBytes(int peer) const override { return inner_.StepBytes(peer); }
+  bool TakesDeviceMemory(int peer) const override { return inner_.TakesDeviceMemory(peer); }
   bool needs_workspace() const override { return inner_.needs_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
 
