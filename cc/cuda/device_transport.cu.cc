@@ -30,8 +30,12 @@ const void* DeviceTransport::Exchange(const Send& send, const Recv& recv) {
   const int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
   const PeerPath& path = exchanges_->paths.To(peer);
   if (path.kind == PeerPath::kStaged) return staged_.Exchange(send, recv);
-  NoteReader(peer);
   AwaitKernels();
+  if (path.kind == PeerPath::kWire) {
+    wire_->SendRecv(send, recv);
+    return recv.bytes;
+  }
+  NoteReader(peer);
   return ExchangePlaces(path, send, recv);
 }
 

@@ -22,7 +22,7 @@ uint64_t ProcessToken() {
   return token;
 }
 
-// TF_ADASUM_CUDA_IPC=0 stages everything, for measurements. One side of a pair is enough.
+// TF_ADASUM_CUDA_IPC=0: nobody reads this process' memory, for measurements.
 bool IsWanted() {
   const char* text = std::getenv("TF_ADASUM_CUDA_IPC");
   return text == nullptr || std::strcmp(text, "0") != 0;
@@ -69,8 +69,9 @@ struct PeerPaths::Description {
   uint64_t token;  // also at the start of its exported memory
   uint64_t process;
   char boot_id[40];
-  char bus_id[16];  // of the device, among those of the host
-  int32_t device;   // the same, as this process counts
+  char bus_id[16];   // of the device, among those of the host
+  int32_t device;    // the same, as this process counts
+  int32_t has_wire;  // that takes device memory
   int32_t is_exported;
   cudaIpcMemHandle_t buffer;
 };
@@ -92,7 +93,7 @@ void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
   wire.SendRecv({peer, &hello, sizeof(hello)}, {peer, &heard, sizeof(heard)});
   // The same on both sides. Not so where either has moved to another device since.
   if (heard.own == path.agreed_with && heard.known == token_) return;
-  const Description mine = Describe(buffer, wire.rank());
+  const Description mine = Describe(buffer, wire, peer);
   Description theirs{};
   wire.SendRecv({peer, &mine, sizeof(mine)}, {peer, &theirs, sizeof(theirs)});
   const int32_t found = Try(mine, theirs, wire.rank());
@@ -103,7 +104,8 @@ void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
   path.agreed_with = theirs.token;
 }
 
-PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, int rank) {
+PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transport& wire,
+                                           int peer) {
   Description mine{};
   mine.token = token_;
   mine.process = ProcessToken();
@@ -111,24 +113,25 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, int rank) {
   CheckCuda(cudaGetDevice(&mine.device), "cudaGetDevice");
   CheckCuda(cudaDeviceGetPCIBusId(mine.bus_id, sizeof(mine.bus_id), mine.device),
             "cudaDeviceGetPCIBusId");
+  mine.has_wire = wire.TakesDeviceMemory(peer);
   if (!IsWanted()) return mine;
   uint64_t* probe = static_cast<uint64_t*>(probe_.Get(sizeof(token_)));
   *probe = token_;
-  Move(buffer->Get(sizeof(token_)), probe, cudaMemcpyHostToDevice, rank);
+  Move(buffer->Get(sizeof(token_)), probe, cudaMemcpyHostToDevice, wire.rank());
   mine.is_exported = buffer->has_handle();
   mine.buffer = buffer->handle();
   return mine;
 }
 
 PeerPath::Kind PeerPaths::Try(const Description& mine, const Description& theirs, int rank) {
-  if (!IsWanted()) return PeerPath::kStaged;
-  if (theirs.process == mine.process) {
+  if (theirs.process == mine.process && IsWanted()) {
     if (theirs.device != mine.device) EnablePeerAccess(mine.device, theirs.device);
     return PeerPath::kThisProcess;
   }
   const bool is_same_host = mine.boot_id[0] != 0 && std::strcmp(mine.boot_id, theirs.boot_id) == 0;
-  if (!is_same_host || !mine.is_exported || !theirs.is_exported) return PeerPath::kStaged;
-  return CanRead(theirs, rank) ? PeerPath::kIpc : PeerPath::kStaged;
+  const bool is_exported = mine.is_exported && theirs.is_exported;
+  if (is_same_host && is_exported && CanRead(theirs, rank)) return PeerPath::kIpc;
+  return mine.has_wire && theirs.has_wire ? PeerPath::kWire : PeerPath::kStaged;
 }
 
 // Tried rather than derived: whether a handle can be opened depends on drivers, containers, links

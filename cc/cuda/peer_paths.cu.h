@@ -17,6 +17,7 @@ struct PeerPath {
     kStaged,       // in chunks through pinned host memory and the host's wire
     kThisProcess,  // the peer is a leaf of this process: its addresses are valid here
     kIpc,          // the peer's exported memory is mapped here
+    kWire,         // the host's wire takes device memory: MPI does it all
   };
   Kind kind = kStaged;
   bool is_same_device = false;
@@ -44,7 +45,7 @@ class PeerPaths {
   struct Description;
 
   void AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer);
-  Description Describe(ExportedBuffer* buffer, int rank);
+  Description Describe(ExportedBuffer* buffer, const Transport& wire, int peer);
   PeerPath::Kind Try(const Description& mine, const Description& theirs, int rank);
   bool CanRead(const Description& theirs, int rank);
   // The token's worth of bytes from or to device memory; returns when they are there.

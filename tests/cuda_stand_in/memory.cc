@@ -161,6 +161,13 @@ cudaError_t cudaFreeHost(void* bytes) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* bytes) {
+  attributes->type = IsDeviceMemory(bytes) ? cudaMemoryTypeDevice
+                     : IsPinned(bytes, 1)  ? cudaMemoryTypeHost
+                                           : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* bytes) {
   const char* wanted = std::getenv("CUDA_STAND_IN_IPC");
   if (wanted != nullptr && *wanted == '0') return Failed(cudaErrorNotSupported);

@@ -38,7 +38,7 @@ When TheWhen() {
 
 void Dawdle(std::mt19937* random) {
   const When when = TheWhen();
-  if (when == When::kSlow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  if (when == When::kSlow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (when != When::kSoon || (*random)() % 4 != 0) return;
   std::this_thread::sleep_for(std::chrono::microseconds((*random)() % 200));
 }

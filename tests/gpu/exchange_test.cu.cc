@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "cc/cuda/staging_transport.cu.h"
+#include "cc/transport/thread_transport.h"
 #include "tests/cc/check.h"
 #include "tests/gpu/requests.cu.h"
 
@@ -94,6 +96,40 @@ TEST(SeveralReplicas) {
     requests.Check({DType::kFloat32, "adasum", false, kCounts});
     requests.Check({DType::kFloat32, "adasum", true, kCounts});
   }
+}
+
+// A rank that receives only has no copy of its own to wait for: its kernels may still read what was
+// received before.
+TEST(StagedBytesArriveBehindKernels) {
+  // More chunks than there are places for them.
+  const int64_t num_bytes = 6 * Staging::kChunkBytes + 5;
+  WaitLimits limits;
+  ThreadHub hub(2, limits);
+  test::ForEachRank(2, [&](int rank) {
+    DeviceScope device(0);
+    Scratch tensor{TheDeviceMemory()}, before{TheDeviceMemory()};
+    void* bytes = tensor.Get(num_bytes);
+    CheckCuda(cudaMemset(bytes, 1 + rank, num_bytes), "cudaMemset");
+    CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    Staging staging;
+    Stream stream;
+    ThreadTransport wire(&hub, rank);
+    StagingTransport staged(&wire, &stream, &staging, &limits);
+    if (rank == 0) {
+      staged.Exchange({1, bytes, num_bytes}, {1, nullptr, 0});
+      return;
+    }
+    CheckCuda(cudaMemcpyAsync(before.Get(num_bytes), bytes, num_bytes, cudaMemcpyDeviceToDevice,
+                              stream.get()),
+              "cudaMemcpyAsync");
+    staged.Exchange({0, nullptr, 0}, {0, bytes, num_bytes});
+    CheckCuda(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    std::vector<char> was(num_bytes), is(num_bytes);
+    cudaMemcpy(was.data(), before.Get(num_bytes), num_bytes, cudaMemcpyDeviceToHost);
+    cudaMemcpy(is.data(), bytes, num_bytes, cudaMemcpyDeviceToHost);
+    CHECK_TRUE(was == std::vector<char>(num_bytes, 2));
+    CHECK_TRUE(is == std::vector<char>(num_bytes, 1));
+  });
 }
 
 }  // namespace

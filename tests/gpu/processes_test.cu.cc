@@ -7,11 +7,13 @@
 #include <cuda_runtime.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "cc/cuda/exported_memory.cu.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
+#include "tests/gpu/device_wire.cu.h"
 #include "tests/gpu/requests.cu.h"
 
 namespace adasum {
@@ -19,6 +21,7 @@ namespace {
 
 using test::Board;
 using test::CountingTransport;
+using test::DeviceWire;
 using test::GpuRequest;
 using test::GpuSide;
 using test::LeafValues;
@@ -29,7 +32,8 @@ const std::vector<int64_t> kCounts = {1, 0, 1000, 65, 200003, 7};
 // Staged, a half is more chunks than there are places for them.
 const std::vector<int64_t> kManyChunks = {2800003, 5};
 
-enum class Way { kIpc, kStaged };
+// kWire: as CUDA-aware MPI.
+enum class Way { kIpc, kStaged, kWire };
 enum class Devices { kOne, kAll };
 
 int NumDevices() {
@@ -50,10 +54,11 @@ uint64_t HashOf(const test::Elements& elements) {
 // One process with its communicator. All processes draw all leaves.
 class Process {
  public:
-  Process(int rank, int size, Board* board, Devices devices = Devices::kOne)
+  Process(int rank, int size, Board* board, Way way, Devices devices = Devices::kOne)
       : rank_(rank),
         size_(size),
         board_(board),
+        way_(way),
         device_(devices == Devices::kOne ? 0 : rank % NumDevices()),
         place_(MakeCudaPlace(device_)) {
     NumDevices();
@@ -61,7 +66,9 @@ class Process {
     limits->silence_seconds = kLimitSeconds / 2;
     limits->hot_pauses = 16;
     host_ = Connect(rank, size, board, *limits);
-    auto counted = std::make_unique<CountingTransport>(host_.get());
+    device_wire_ = std::make_unique<DeviceWire>(host_.get());
+    Transport* wire = way == Way::kWire ? device_wire_.get() : host_.get();
+    auto counted = std::make_unique<CountingTransport>(wire);
     counted_ = counted.get();
     communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(counted),
                                                    Placement{rank, size});
@@ -73,15 +80,18 @@ class Process {
     place_.reset();
   }
 
-  void Check(const GpuRequest& request, Way way) {
+  // when_done() is called before the results are looked at.
+  void Check(const GpuRequest& request, const std::function<void()>& when_done = nullptr) {
     Scope scope(Describe(request) + ", " + std::to_string(size_) + " ranks");
     const LeafValues leaves = Draw(request, size_, &random_);
     DeviceScope device(device_);
     GpuSide side(request, {leaves[rank_]});
-    const int64_t before = counted_->num_bytes;
+    counted_->num_bytes = 0;
+    device_wire_->num_device_bytes = 0;
     side.Start(*communicator_, *place_);
     CHECK_EQ(test::Describe(side.Await()), "");
-    if (size_ > 1) CheckSent(counted_->num_bytes - before, request, way);
+    if (size_ > 1) CheckSent(request);
+    if (when_done) when_done();
     side.Check(leaves);
     for (size_t i = 0; i < request.counts.size(); ++i) {
       NoteEqual(rank_, board_, HashOf(side.Result(i)));
@@ -97,43 +107,45 @@ class Process {
 
  private:
   // Whether it was the wire of the host that the tensors took.
-  static void CheckSent(int64_t sent_bytes, const GpuRequest& request, Way way) {
+  void CheckSent(const GpuRequest& request) const {
     int64_t num_bytes = 0;
     for (int64_t count : request.counts) num_bytes += count * ElementBytes(request.dtype);
-    if (way == Way::kIpc) {
-      CHECK_AT_MOST(static_cast<double>(sent_bytes), 0.1 * num_bytes);
-    } else {
-      CHECK_AT_MOST(0.25 * num_bytes, static_cast<double>(sent_bytes));
-    }
+    const double sent_bytes = static_cast<double>(counted_->num_bytes);
+    if (way_ == Way::kIpc) CHECK_AT_MOST(sent_bytes, 0.1 * num_bytes);
+    if (way_ == Way::kStaged) CHECK_AT_MOST(0.25 * num_bytes, sent_bytes);
+    const double device_bytes = static_cast<double>(device_wire_->num_device_bytes);
+    if (way_ == Way::kWire) CHECK_AT_MOST(0.25 * num_bytes, device_bytes);
   }
 
   const int rank_;
   const int size_;
   Board* board_;
+  const Way way_;
   int device_;
   std::shared_ptr<DevicePlace> place_;
   std::unique_ptr<Transport> host_;
+  std::unique_ptr<DeviceWire> device_wire_;
   CountingTransport* counted_ = nullptr;
   std::unique_ptr<Communicator> communicator_;
   std::mt19937 random_{11};
 };
 
 // Requests that make the buffers grow, and small ones in between.
-void CheckRequests(Process* process, Way way) {
-  process->Check({DType::kFloat32, "adasum", false, {40003}}, way);
-  process->Check({DType::kFloat32, "adasum", false, kCounts}, way);
-  process->Check({DType::kFloat32, "adasum", true, kCounts}, way);
-  process->Check({DType::kBFloat16, "adasum", false, {70001, 3, 0}}, way);
-  process->Check({DType::kInt64, "sum", true, kCounts}, way);
-  process->Check({DType::kFloat64, "mean", false, {3, 500003}}, way);
-  process->Check({DType::kFloat32, "adasum", true, {150007}}, way);
+void CheckRequests(Process* process) {
+  process->Check({DType::kFloat32, "adasum", false, {40003}});
+  process->Check({DType::kFloat32, "adasum", false, kCounts});
+  process->Check({DType::kFloat32, "adasum", true, kCounts});
+  process->Check({DType::kBFloat16, "adasum", false, {70001, 3, 0}});
+  process->Check({DType::kInt64, "sum", true, kCounts});
+  process->Check({DType::kFloat64, "mean", false, {3, 500003}});
+  process->Check({DType::kFloat32, "adasum", true, {150007}});
 }
 
 TEST(ProcessesShareADevice) {
   for (int size = 1; size <= 5; ++size) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
-      Process process(rank, size, board);
-      CheckRequests(&process, Way::kIpc);
+      Process process(rank, size, board, Way::kIpc);
+      CheckRequests(&process);
     });
   }
 }
@@ -143,8 +155,8 @@ TEST(SomeAreBusier) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
       const char* when[] = {"soon", "late", "slow"};
       setenv("CUDA_STAND_IN", when[rank % 3], 1);
-      Process process(rank, size, board);
-      CheckRequests(&process, Way::kIpc);
+      Process process(rank, size, board, Way::kIpc);
+      CheckRequests(&process);
     });
   }
 }
@@ -152,8 +164,8 @@ TEST(SomeAreBusier) {
 TEST(ADeviceForEach) {
   for (int size : {2, 3, 4, 5}) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
-      Process process(rank, size, board, Devices::kAll);
-      CheckRequests(&process, Way::kIpc);
+      Process process(rank, size, board, Way::kIpc, Devices::kAll);
+      CheckRequests(&process);
     });
   }
 }
@@ -163,9 +175,19 @@ TEST(StagedWhereOneSideIsNotWilling) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
       // All pairs of four ranks have one of these.
       if (rank == 1 || rank == 2) setenv("TF_ADASUM_CUDA_IPC", "0", 1);
-      Process process(rank, size, board);
-      CheckRequests(&process, Way::kStaged);
-      if (size == 2) process.Check({DType::kFloat32, "adasum", true, kManyChunks}, Way::kStaged);
+      Process process(rank, size, board, Way::kStaged);
+      CheckRequests(&process);
+      if (size == 2) process.Check({DType::kFloat32, "adasum", true, kManyChunks});
+    });
+  }
+}
+
+TEST(AWireThatTakesDeviceMemory) {
+  for (int size : {2, 3, 5}) {
+    test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
+      setenv("TF_ADASUM_CUDA_IPC", "0", 1);
+      Process process(rank, size, board, Way::kWire);
+      CheckRequests(&process);
     });
   }
 }
@@ -173,14 +195,14 @@ TEST(StagedWhereOneSideIsNotWilling) {
 // A rank whose tensors move to another device, or come back, starts anew with all its peers.
 TEST(ARankMoves) {
   test::ForEachProcess(3, kLimitSeconds, [](int rank, Board* board) {
-    Process process(rank, 3, board);
-    process.Check({DType::kFloat32, "adasum", false, kCounts}, Way::kIpc);
+    Process process(rank, 3, board, Way::kIpc);
+    process.Check({DType::kFloat32, "adasum", false, kCounts});
     const std::shared_ptr<DevicePlace> first = process.place();
     const int other = NumDevices() - 1;
     if (rank == 0) process.MoveTo(MakeCudaPlace(other), other);
-    process.Check({DType::kFloat32, "adasum", true, kCounts}, Way::kIpc);
+    process.Check({DType::kFloat32, "adasum", true, kCounts});
     process.MoveTo(first, 0);
-    process.Check({DType::kFloat32, "adasum", false, kCounts}, Way::kIpc);
+    process.Check({DType::kFloat32, "adasum", false, kCounts});
   });
 }
 
@@ -189,15 +211,15 @@ TEST(OneLeavesEarly) {
   for (int size : {2, 3, 4}) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
       setenv("CUDA_STAND_IN", rank == 0 ? "soon" : "slow", 1);
-      Process process(rank, size, board);
-      process.Check({DType::kFloat32, "adasum", true, {700007, 300}}, Way::kIpc);
-      if (rank != 0) return;
-      process.Close();
-      DeviceScope device(0);
-      for (int64_t num_bytes = int64_t{2} << 20; num_bytes <= 64 << 20; num_bytes *= 2) {
-        cudaMemset(TheExportedMemory().Allocate(num_bytes), 0, num_bytes);
-      }
-      CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      Process process(rank, size, board, Way::kIpc);
+      auto leave = [&] {
+        if (rank != 0) return;
+        process.Close();
+        for (int64_t num_bytes = int64_t{2} << 20; num_bytes <= 16 << 20; num_bytes *= 2) {
+          cudaMemset(TheExportedMemory().Allocate(num_bytes), 0, num_bytes);
+        }
+      };
+      process.Check({DType::kFloat32, "adasum", true, {700007, 300}}, leave);
     });
   }
 }

@@ -6,7 +6,7 @@
 // and kernels on a stream. It lies in anonymous files, so that processes can open each other's.
 //
 // CUDA_STAND_IN sets how streams run, before the first call: "soon" (at once, with small random
-// delays), "slow" (each thing after 2 ms) or "late" (a stream does nothing that nobody waits for,
+// delays), "slow" (each thing after 5 ms) or "late" (a stream does nothing that nobody waits for,
 // as if the device were busy with others until then: whoever leaves out a wait finds that what it
 // needs has not happened). CUDA_STAND_IN_DEVICES: how many there are; 1 if unset.
 // CUDA_STAND_IN_IPC=0: no memory can be opened by other processes.
@@ -32,6 +32,10 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToHost,
   cudaMemcpyDeviceToDevice,
   cudaMemcpyDefault,
+};
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
 };
 constexpr unsigned cudaEventDisableTiming = 2;
 constexpr unsigned cudaStreamNonBlocking = 1;
@@ -59,6 +63,7 @@ cudaError_t cudaMalloc(void** bytes, size_t num_bytes);
 cudaError_t cudaFree(void* bytes);
 cudaError_t cudaMallocHost(void** bytes, size_t num_bytes);
 cudaError_t cudaFreeHost(void* bytes);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* bytes);
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* bytes);
 cudaError_t cudaIpcOpenMemHandle(void** bytes, cudaIpcMemHandle_t handle, unsigned flags);
 cudaError_t cudaIpcCloseMemHandle(void* bytes);
