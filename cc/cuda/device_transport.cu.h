@@ -62,7 +62,8 @@ class DeviceTransport : public Transport {
   Exchanges* exchanges_;
   const WaitLimits* limits_;
   StagingTransport staged_;
-  std::vector<int> readers_;  // peers that were shown memory, in the order of the first time
+  std::vector<int>
+      readers_;  // peers with which either side was shown memory, in the order of the first time
 };
 
 }  // namespace adasum

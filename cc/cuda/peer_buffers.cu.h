@@ -45,7 +45,6 @@ class PeerBuffers {
   // The start of `peer`'s buffer. Another handle than last time stands for a larger one: the peer
   // has left the old one, which is closed.
   const void* Open(int peer, const cudaIpcMemHandle_t& handle);
-  void Close(int peer) { opened_.erase(peer); }
 
  private:
   struct Opened {

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "cc/cuda/exported_memory.cu.h"
 #include "cc/cuda/staging_transport.cu.h"
 #include "cc/transport/thread_transport.h"
 #include "tests/cc/check.h"
@@ -130,6 +131,20 @@ TEST(StagedBytesArriveBehindKernels) {
     CHECK_TRUE(was == std::vector<char>(num_bytes, 2));
     CHECK_TRUE(is == std::vector<char>(num_bytes, 1));
   });
+}
+
+// What peers may have mapped is never freed, and what they may still read is never lent again.
+TEST(ExportedMemoryIsLentAgain) {
+  DeviceScope device(0);
+  ExportedMemory& memory = TheExportedMemory();
+  void* first = memory.Allocate(5 << 20);
+  memory.Free(first);
+  CHECK_TRUE(memory.Allocate(6 << 20) == first);
+  memory.Withhold(first);
+  memory.Free(first);
+  void* second = memory.Allocate(5 << 20);
+  CHECK_TRUE(second != first);
+  memory.Free(second);
 }
 
 }  // namespace
