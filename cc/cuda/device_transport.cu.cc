@@ -74,14 +74,15 @@ DeviceTransport::Place DeviceTransport::PlaceOf(const PeerPath& path, const Send
   return place;
 }
 
+void DeviceTransport::Meet(int peer) {
+  AwaitKernels();
+  wire_->Meet(peer);
+}
+
 void DeviceTransport::Finish() {
   AwaitKernels();
   // Each pair has the other in its list, and the traversal met them in this order.
-  for (int peer : readers_) {
-    const char mine = 1;
-    char theirs = 0;
-    wire_->SendRecv({peer, &mine, sizeof(mine)}, {peer, &theirs, sizeof(theirs)});
-  }
+  for (int peer : readers_) Meet(peer);
   exchanges_->buffer.Hide();
 }
 

@@ -42,6 +42,7 @@ class DeviceTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override { wire_->SendRecv(send, recv); }
   // Of device memory. What it returns is for kernels that are launched later.
   const void* Exchange(const Send& send, const Recv& recv) override;
+  void Meet(int peer) override;
   bool needs_workspace() const override { return exchanges_->paths.AnyIpc(); }
   void* Workspace(int64_t num_bytes) override { return exchanges_->buffer.Get(num_bytes); }
 

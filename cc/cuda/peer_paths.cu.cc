@@ -156,6 +156,15 @@ void PeerPaths::Move(void* to, const void* from, cudaMemcpyKind direction, int r
   probed_.Await(*limits_, rank);
 }
 
+const PeerPath& PeerPaths::To(int peer) const {
+  const auto found = paths_.find(peer);
+  if (found != paths_.end()) return found->second;
+  throw Error(ErrorCode::kInternal,
+              "Expected to exchange device memory with a peer of the "
+              "schedule. Received: rank " +
+                  std::to_string(peer));
+}
+
 bool PeerPaths::AnyIpc() const {
   for (const auto& [peer, path] : paths_) {
     if (path.kind == PeerPath::kIpc) return true;

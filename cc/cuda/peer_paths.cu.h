@@ -36,7 +36,8 @@ class PeerPaths {
   // is what this leaf will show; it is overwritten.
   void Agree(Transport& wire, ExportedBuffer* buffer);
 
-  const PeerPath& To(int peer) const { return paths_.at(peer); }
+  // Throws Internal for a peer that is none of the schedule's.
+  const PeerPath& To(int peer) const;
   // Whether any peer wants what it reads to lie in exported memory.
   bool AnyIpc() const;
 
