@@ -33,7 +33,7 @@ const std::vector<int64_t> kCounts = {1, 0, 1000, 65, 200003, 7};
 const std::vector<int64_t> kManyChunks = {2800003, 5};
 
 // kWire: as CUDA-aware MPI.
-enum class Way { kIpc, kStaged, kWire };
+enum class Way { kIpc, kStaged, kWire, kEither };
 enum class Devices { kOne, kAll };
 
 int NumDevices() {
@@ -178,6 +178,17 @@ TEST(StagedWhereOneSideIsNotWilling) {
       Process process(rank, size, board, Way::kStaged);
       CheckRequests(&process);
       if (size == 2) process.Check({DType::kFloat32, "adasum", true, kManyChunks});
+    });
+  }
+}
+
+// On a GPU all can.
+TEST(OneCanNotDoWhatTheOthersCan) {
+  for (const char* lack : {"0", "blind"}) {
+    test::ForEachProcess(3, kLimitSeconds, [=](int rank, Board* board) {
+      if (rank == 1) setenv("CUDA_STAND_IN_IPC", lack, 1);
+      Process process(rank, 3, board, Way::kEither);
+      CheckRequests(&process);
     });
   }
 }

@@ -9,7 +9,7 @@
 // delays), "slow" (each thing after 5 ms) or "late" (a stream does nothing that nobody waits for,
 // as if the device were busy with others until then: whoever leaves out a wait finds that what it
 // needs has not happened). CUDA_STAND_IN_DEVICES: how many there are; 1 if unset.
-// CUDA_STAND_IN_IPC=0: no memory can be opened by other processes.
+// CUDA_STAND_IN_IPC=0: other processes can't open this one's memory; =blind: it can't open theirs.
 #ifndef ADASUM_TESTS_CUDA_STAND_IN_CUDA_RUNTIME_API_H_
 #define ADASUM_TESTS_CUDA_STAND_IN_CUDA_RUNTIME_API_H_
 
