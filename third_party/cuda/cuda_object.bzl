@@ -23,7 +23,9 @@ def _cuda_object_impl(ctx):
         output = ctx.actions.declare_file(stem + ".cu.pic.o")
         report = ctx.actions.declare_file(stem + ".ptxas")
         args = ctx.actions.args()
-        args.add_all(["-x", "cu", "-c", source.path, "-o", output.path])
+        # Temporary files are named after the process, and in their sandboxes two nvcc at a time are
+        # process 3 and share /tmp.
+        args.add_all(["-x", "cu", "-c", source.path, "-o", output.path, "--objdir-as-tempdir"])
         # TensorFlow's standard, and no fast mathematics: the ranks' bits must be equal.
         args.add_all(["-std=c++17", "-O3", "--generate-line-info"])
         args.add_all(["-Xcompiler", "-fPIC,-Wall,-Wextra,-Wno-unused-parameter", "-Xptxas", "-v"])
