@@ -50,7 +50,7 @@ const Reduction& CheckedReduction(const std::string& name, DType dtype) {
 }
 
 // From here on, a result would be out of the cache again before its user comes to it.
-constexpr int64_t kMoreThanCached = int64_t{4} << 20;
+constexpr int64_t kMoreThanCached = int64_t{8} << 20;
 
 // A reduction, and where it is another one, that inside every host.
 struct Stages {

@@ -6,12 +6,15 @@ namespace adasum {
 namespace {
 
 constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
+// Two levels of the tree and more: each has its messages, about as many for any block.
+constexpr int64_t kDeepSharedBlockBytes = int64_t{2} << 20;
 constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
 
 }  // namespace
 
 int64_t BlockBytes(const Transport& transport) {
-  return transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
+  if (!transport.needs_workspace()) return kNetworkBlockBytes;
+  return transport.size() < 4 ? kSharedBlockBytes : kDeepSharedBlockBytes;
 }
 
 void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
