@@ -18,8 +18,10 @@ namespace adasum {
 // Places behind a leaf's working buffer that its steps take in turn, so that they stay in a cache
 // however long the vector is; null where the vector has a place of its own for every step.
 struct Turns {
-  // As many steps as are packed and stay, from the moments to the combination.
-  static constexpr int64_t kPacked = 2;
+  // As many steps as are packed and stay, from the moments to the combination: a peer may have them
+  // in its cache still. More of them, and longer vectors leave the caches; fewer, and a peer that
+  // shares no cache fetches twice what it could have kept.
+  static constexpr int64_t kPacked = 8;
   // All peers have read one result when this leaf has heard of the next from all of them.
   static constexpr int64_t kResults = 2;
 

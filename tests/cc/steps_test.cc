@@ -39,11 +39,11 @@ TEST(LargeVectorsInSeveralTensors) {
 
 // Halves of several steps, more than there are places for them to take in turn.
 TEST(VectorsOfManySteps) {
-  static_assert(700000 / 2 * sizeof(float) > Turns::kPacked * kCachedBytes, "more steps");
+  static_assert(1200000 / 2 * sizeof(float) > Turns::kPacked * kCachedBytes, "more steps");
   for (Wire wire : kWires) {
     for (int size : {2, 3, 4, 5}) {
       for (const std::vector<int64_t>& counts :
-           {std::vector<int64_t>{700001}, std::vector<int64_t>{300000, 5, 400000}}) {
+           {std::vector<int64_t>{1200001}, std::vector<int64_t>{500000, 5, 700000}}) {
         CheckWorld(wire, size, "adasum", DType::kFloat32, counts);
         CheckWorld(wire, size, "mean", DType::kFloat16, counts);
         for (const char* reduction : {"mean", "adasum"}) {
