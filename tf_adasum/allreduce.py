@@ -63,8 +63,9 @@ def allreduce(
     reduced = allreduce_replicas(
         [flat], reduction, communicator, name, name is None, local_reduction
     )
-    if isinstance(tensors, list) and all(map(operator.is_, tensors, flat)):
-        return reduced  # packing a flat list takes longer than reducing small tensors does
+    is_flat = isinstance(tensors, list) and len(tensors) == len(flat)
+    if is_flat and all(map(operator.is_, tensors, flat)):
+        return reduced  # packing takes longer than reducing small tensors does
     return tf.nest.pack_sequence_as(tensors, reduced)
 
 

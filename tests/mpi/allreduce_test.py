@@ -105,6 +105,18 @@ def test_structures_and_mixed_dtypes():
         _check("adasum", [a, b], lists[dtype])
 
 
+@pytest.mark.parametrize(
+    "structure", ["t", "[t]", "[t, []]", "[[t]]", "(t,)", "[t, (t, {'a': t})]"]
+)
+def test_structures_come_back(structure):
+    tensors = eval(structure, {"t": tf.constant([1.0, 2.0])})
+    result = adasum.allreduce(tensors, "mean")
+    tf.nest.assert_same_structure(tensors, result)
+    assert [x.numpy().tolist() for x in tf.nest.flatten(result)] == [[1.0, 2.0]] * len(
+        tf.nest.flatten(tensors)
+    )
+
+
 def test_many_small_and_some_large_tensors():
     # More than one block of shared memory (1 MiB), and a tensor larger than a block.
     shapes = [(7,)] * 100 + [(300_000,), (11,), (100_000,), (250_000,)] + [(1,)] * 20
