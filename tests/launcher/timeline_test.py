@@ -7,10 +7,11 @@ from tests import programs
 from tf_adasum import timeline
 
 RANKS = 3
+# More than are swapped whole, in messages.
 PROGRAM = """
 import tensorflow as tf, tf_adasum as adasum
 for _ in range(2):
-    adasum.allreduce([tf.ones([1000]), tf.ones([3, 5])], name="two tensors")
+    adasum.allreduce([tf.ones([5000]), tf.ones([3, 5])], name="two tensors")
 """
 
 
