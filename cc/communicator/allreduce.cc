@@ -7,8 +7,8 @@
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/communicator/blocks.h"
 #include "cc/communicator/leaves.h"
-#include "cc/reductions/halving_doubling.h"
 #include "cc/transport/leaf_transport.h"
+#include "cc/traversal/halving_doubling.h"
 
 namespace adasum {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cc/core/arithmetic.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/halving_doubling.h"
 #include "cc/reductions/reduction.h"
+#include "cc/traversal/halving_doubling.h"
 
 namespace adasum {
 

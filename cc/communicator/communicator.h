@@ -22,8 +22,8 @@
 #include "cc/core/patience.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/halving_doubling.h"
 #include "cc/transport/traced_transport.h"
+#include "cc/traversal/halving_doubling.h"
 
 namespace adasum {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cc/core/segments.h"
-#include "cc/reductions/halving_doubling.h"
 #include "cc/transport/group_transport.h"
+#include "cc/traversal/halving_doubling.h"
 
 namespace adasum {
 

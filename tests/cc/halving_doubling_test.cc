@@ -1,6 +1,6 @@
 // The traversal: transports x worlds x sizes x reductions x dtypes, against the tree in float64.
 
-#include "cc/reductions/halving_doubling.h"
+#include "cc/traversal/halving_doubling.h"
 
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "cc/reductions/halving.h"
+#include "cc/traversal/halving.h"
 #include "tests/cc/check.h"
 #include "tests/cc/traversals.h"
 

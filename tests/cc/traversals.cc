@@ -7,7 +7,7 @@
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/core/error.h"
-#include "cc/reductions/halving_doubling.h"
+#include "cc/traversal/halving_doubling.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
 #include "tests/cc/tree.h"

@@ -27,7 +27,7 @@ mkdir -p "$build"
 flags="-std=c++17 -O3 --generate-line-info -arch=${ADASUM_ARCH:-native} -I."
 kernels="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/dtype.cc"
 # The traversal with its communication thread, and no MPI.
-layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e host_transport -e "group[.]cc" -e "members[.]cc" -e "registry[.]cc")
+layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/traversal/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e host_transport -e "group[.]cc" -e "members[.]cc" -e "registry[.]cc")
 ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/processes.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
 exchange="$layers $ranks $(ls cc/arithmetic/*.cc | grep -v -e avx -e '[.]cu[.]cc')"
 cuda="cc/arithmetic/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/requests.cu.cc"

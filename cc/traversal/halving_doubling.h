@@ -1,12 +1,12 @@
 // The traversal that all reductions share: fold, halve, combine, gather.
-#ifndef ADASUM_REDUCTIONS_HALVING_DOUBLING_H_
-#define ADASUM_REDUCTIONS_HALVING_DOUBLING_H_
+#ifndef ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
+#define ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
 
 #include "cc/core/arithmetic.h"
 #include "cc/core/schedule.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/packed_leaf.h"
 #include "cc/reductions/reduction.h"
+#include "cc/traversal/packed_leaf.h"
 
 namespace adasum {
 
@@ -19,4 +19,4 @@ void HalvingDoubling(const Reduction& reduction, const LeafTensors& tensors, Tra
 
 }  // namespace adasum
 
-#endif  // ADASUM_REDUCTIONS_HALVING_DOUBLING_H_
+#endif  // ADASUM_TRAVERSAL_HALVING_DOUBLING_H_

@@ -1,11 +1,11 @@
 // The traversal for short vectors: partners swap them whole, and both combine all of it.
-#ifndef ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_
-#define ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_
+#ifndef ADASUM_TRAVERSAL_RECURSIVE_DOUBLING_H_
+#define ADASUM_TRAVERSAL_RECURSIVE_DOUBLING_H_
 
 #include "cc/core/arithmetic.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/packed_leaf.h"
 #include "cc/reductions/reduction.h"
+#include "cc/traversal/packed_leaf.h"
 
 namespace adasum {
 
@@ -16,4 +16,4 @@ void RecursiveDoubling(const Reduction& reduction, const LeafTensors& tensors, T
 
 }  // namespace adasum
 
-#endif  // ADASUM_REDUCTIONS_RECURSIVE_DOUBLING_H_
+#endif  // ADASUM_TRAVERSAL_RECURSIVE_DOUBLING_H_

@@ -1,7 +1,7 @@
 // Where a leaf's bytes lie during an allreduce: as separate tensors with the caller, and packed end
 // to end in a working buffer that peers can be sent.
-#ifndef ADASUM_REDUCTIONS_PACKED_LEAF_H_
-#define ADASUM_REDUCTIONS_PACKED_LEAF_H_
+#ifndef ADASUM_TRAVERSAL_PACKED_LEAF_H_
+#define ADASUM_TRAVERSAL_PACKED_LEAF_H_
 
 #include <vector>
 
@@ -96,4 +96,4 @@ class PackedLeaf {
 
 }  // namespace adasum
 
-#endif  // ADASUM_REDUCTIONS_PACKED_LEAF_H_
+#endif  // ADASUM_TRAVERSAL_PACKED_LEAF_H_

@@ -1,6 +1,6 @@
 // The exchange of two ranges, part by part.
-#ifndef ADASUM_REDUCTIONS_STEPS_H_
-#define ADASUM_REDUCTIONS_STEPS_H_
+#ifndef ADASUM_TRAVERSAL_STEPS_H_
+#define ADASUM_TRAVERSAL_STEPS_H_
 
 #include <algorithm>
 
@@ -37,4 +37,4 @@ class Steps {
 
 }  // namespace adasum
 
-#endif  // ADASUM_REDUCTIONS_STEPS_H_
+#endif  // ADASUM_TRAVERSAL_STEPS_H_

@@ -1,7 +1,7 @@
 // One level on the way down the tree: two leaves exchange halves of what both have, and each
 // combines the half that it keeps.
-#ifndef ADASUM_REDUCTIONS_HALVING_H_
-#define ADASUM_REDUCTIONS_HALVING_H_
+#ifndef ADASUM_TRAVERSAL_HALVING_H_
+#define ADASUM_TRAVERSAL_HALVING_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,9 +9,9 @@
 #include "cc/core/arithmetic.h"
 #include "cc/core/schedule.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/packed_leaf.h"
 #include "cc/reductions/reduction.h"
-#include "cc/reductions/steps.h"
+#include "cc/traversal/packed_leaf.h"
+#include "cc/traversal/steps.h"
 
 namespace adasum {
 
@@ -89,4 +89,4 @@ class Halving {
 
 }  // namespace adasum
 
-#endif  // ADASUM_REDUCTIONS_HALVING_H_
+#endif  // ADASUM_TRAVERSAL_HALVING_H_

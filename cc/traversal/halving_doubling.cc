@@ -1,10 +1,10 @@
-#include "cc/reductions/halving_doubling.h"
+#include "cc/traversal/halving_doubling.h"
 
 #include <algorithm>
 
 #include "cc/core/schedule.h"
-#include "cc/reductions/halving.h"
-#include "cc/reductions/recursive_doubling.h"
+#include "cc/traversal/halving.h"
+#include "cc/traversal/recursive_doubling.h"
 
 namespace adasum {
 namespace {

@@ -1,4 +1,4 @@
-#include "cc/reductions/recursive_doubling.h"
+#include "cc/traversal/recursive_doubling.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "cc/reductions/halving.h"
+#include "cc/traversal/halving.h"
 
 #include <algorithm>
 

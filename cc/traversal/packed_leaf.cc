@@ -1,4 +1,4 @@
-#include "cc/reductions/packed_leaf.h"
+#include "cc/traversal/packed_leaf.h"
 
 #include "cc/core/bytes.h"
 
