@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "cc/arithmetic/slices.h"
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"
 
@@ -33,6 +34,30 @@ Loop Require(const Loop* loops, DType dtype, const char* operation) {
                                                  ". Received: " + DTypeName(dtype));
   }
   return loop;
+}
+
+// Two vectors at a time, and every two of them with every two others: each value is converted about
+// n / 2 times, for n / 2 products. `count` elements from `skip` on, which the first cache holds.
+void AddGram(MomentsLoop moments, CrossLoop cross, int n, const void* const* operands, int64_t skip,
+             int64_t count, double* gram) {
+  const void* rows[kMostOperands + 1];
+  for (int i = 0; i < n; ++i) rows[i] = At(operands[i], skip);
+  rows[n] = rows[n - 1];  // where n is odd
+  for (int i = 0; i < n; i += 2) {
+    double sums[4] = {0, 0, 0, 0};
+    moments(rows[i], rows[i + 1], count, sums);
+    gram[GramIndex(n, i, i)] += sums[1];
+    if (i + 1 == n) return;
+    gram[GramIndex(n, i, i + 1)] += sums[0];
+    gram[GramIndex(n, i + 1, i + 1)] += sums[2];
+    for (int j = i + 2; j < n; j += 2) {
+      double products[4] = {0, 0, 0, 0};
+      cross(rows + i, rows + j, count, products);
+      for (int k = 0; k < 4; ++k) {
+        if (j + k % 2 < n) gram[GramIndex(n, i + k / 2, j + k % 2)] += products[k];
+      }
+    }
+  }
 }
 
 // A coefficient is about the ratio of two norms, and beyond the float32 in which all but float64
@@ -85,23 +110,33 @@ void CpuArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Mo
   }
 }
 
-template <typename Write>
-void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces,
+void CpuArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) {
+  MomentsLoop moments = Require(kernels_.moments, dtype, "a dot product");
+  CrossLoop cross = Require(kernels_.cross, dtype, "a dot product");
+  constexpr int64_t kTileBytes = 8192;
+  const int64_t tile = kTileBytes / ElementBytes(dtype);
+  for (const Stack& stack : stacks) {
+    for (int64_t begin = 0; begin < stack.num_elements; begin += tile) {
+      AddGram(moments, cross, n, stack.operands, begin * ElementBytes(dtype),
+              std::min(tile, stack.num_elements - begin), grams + stack.segment * GramSize(n));
+    }
+  }
+}
+
+template <typename Part, typename Write>
+void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& parts,
                                 Write write) {
   // A result that goes to two places is made in the first cache, a tile at a time.
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
   alignas(64) char made[kTileBytes];
-  for (const Piece& piece : pieces) {
-    if (piece.copy == nullptr) {
-      write(piece);
+  for (const Part& whole : parts) {
+    if (whole.copy == nullptr) {
+      write(whole);
       continue;
     }
-    for (int64_t begin = 0; begin < piece.num_elements; begin += tile) {
-      const int64_t skip = begin * element_bytes;
-      Piece part{piece.segment,         At(piece.left, skip),
-                 At(piece.right, skip), At(piece.out, skip),
-                 At(piece.copy, skip),  std::min(tile, piece.num_elements - begin)};
+    for (int64_t begin = 0; begin < whole.num_elements; begin += tile) {
+      Part part = Slice(whole, begin * element_bytes, std::min(tile, whole.num_elements - begin));
       const int64_t num_bytes = part.num_elements * element_bytes;
       void* const out = part.out;
       if (passes_caches_) part.out = made;
@@ -123,6 +158,15 @@ void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
       return CombineUnlike(loop, ElementBytes(dtype), piece, c);
     }
     loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);
+  });
+}
+
+void CpuArithmetic::CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                                  const double* weights) {
+  static_assert(kMostOperands <= kMostWeighed, "all at once");
+  WeighLoop loop = Require(kernels_.weigh, dtype, "a weighted sum");
+  ForEachTile(ElementBytes(dtype), stacks, [=](const Stack& stack) {
+    loop(stack.operands, weights + stack.segment * n, n, stack.num_elements, stack.out);
   });
 }
 

@@ -22,8 +22,11 @@ class CpuArithmetic : public Arithmetic {
       : kernels_(kernels), passes_caches_(passes_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
+  void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
   void Combine(DType dtype, const std::vector<Piece>& pieces,
                const Coefficients* coefficients) override;
+  void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                     const double* weights) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
   void LogicalAnd(const std::vector<Piece>& pieces) override;
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
@@ -32,9 +35,9 @@ class CpuArithmetic : public Arithmetic {
   void Finish() override;
 
  private:
-  // Calls write(part) for parts that together make up all pieces, and fills their copies.
-  template <typename Write>
-  void ForEachTile(int64_t element_bytes, const std::vector<Piece>& pieces, Write write);
+  // Calls write(part) for parts that together make up all pieces or stacks, and fills their copies.
+  template <typename Part, typename Write>
+  void ForEachTile(int64_t element_bytes, const std::vector<Part>& parts, Write write);
 
   const CpuKernels& kernels_;
   const bool passes_caches_;

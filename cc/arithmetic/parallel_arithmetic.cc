@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cc/arithmetic/slices.h"
 #include "cc/core/bytes.h"
 #include "cc/core/default_floats.h"
 
@@ -43,26 +44,25 @@ struct Tasks {
   std::exception_ptr failure;
 };
 
-std::vector<Piece> SlicesOf(const std::vector<Piece>& pieces, int64_t element_bytes) {
+template <typename Part>
+std::vector<Part> SlicesOf(const std::vector<Part>& parts, int64_t element_bytes) {
   const int64_t slice = kSliceBytes / element_bytes;
-  std::vector<Piece> slices;
-  for (const Piece& piece : pieces) {
-    for (int64_t begin = 0; begin < piece.num_elements; begin += slice) {
-      int64_t skip = begin * element_bytes;
-      slices.push_back({piece.segment, At(piece.left, skip), At(piece.right, skip),
-                        piece.out == nullptr ? nullptr : At(piece.out, skip),
-                        piece.copy == nullptr ? nullptr : At(piece.copy, skip),
-                        std::min(slice, piece.num_elements - begin)});
+  std::vector<Part> slices;
+  for (const Part& part : parts) {
+    for (int64_t begin = 0; begin < part.num_elements; begin += slice) {
+      slices.push_back(
+          Slice(part, begin * element_bytes, std::min(slice, part.num_elements - begin)));
     }
   }
   return slices;
 }
 
 // Runs of slices, each worth a task.
-std::vector<std::vector<Piece>> GroupsOf(const std::vector<Piece>& pieces, int64_t element_bytes) {
-  std::vector<std::vector<Piece>> groups;
+template <typename Part>
+std::vector<std::vector<Part>> GroupsOf(const std::vector<Part>& parts, int64_t element_bytes) {
+  std::vector<std::vector<Part>> groups;
   int64_t room = 0;
-  for (const Piece& slice : SlicesOf(pieces, element_bytes)) {
+  for (const Part& slice : SlicesOf(parts, element_bytes)) {
     int64_t num_bytes = slice.num_elements * element_bytes;
     if (groups.empty() || num_bytes > room) {
       groups.emplace_back();
@@ -102,53 +102,77 @@ void ParallelArithmetic::Run(int64_t num_tasks, const std::function<void(int64_t
   });
 }
 
-void ParallelArithmetic::ForEachGroup(DType dtype, const std::vector<Piece>& pieces,
-                                      const std::function<void(const std::vector<Piece>&)>& work) {
-  const std::vector<std::vector<Piece>> groups = GroupsOf(pieces, ElementBytes(dtype));
+template <typename Part>
+void ParallelArithmetic::ForEachGroup(DType dtype, const std::vector<Part>& parts,
+                                      const std::function<void(const std::vector<Part>&)>& work) {
+  const std::vector<std::vector<Part>> groups = GroupsOf(parts, ElementBytes(dtype));
   Run(static_cast<int64_t>(groups.size()), [&](int64_t i) { work(groups[i]); });
 }
 
-void ParallelArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces,
-                                    Moments* moments) {
+template <typename Part, typename Work>
+void ParallelArithmetic::SumSlices(DType dtype, const std::vector<Part>& parts, int64_t num_sums,
+                                   double* totals, Work work) {
   // Each slice sums for itself; the sums are added in the order of the slices, on this thread.
-  std::vector<std::vector<Piece>> groups = GroupsOf(pieces, ElementBytes(dtype));
-  std::vector<std::vector<Moments>> sums(groups.size());
+  const std::vector<std::vector<Part>> groups = GroupsOf(parts, ElementBytes(dtype));
+  std::vector<std::vector<double>> sums(groups.size());
   Run(static_cast<int64_t>(groups.size()), [&](int64_t i) {
-    std::vector<Piece> slices = groups[i];
+    std::vector<Part> slices = groups[i];
     for (size_t k = 0; k < slices.size(); ++k) slices[k].segment = static_cast<int64_t>(k);
-    sums[i].resize(slices.size());
-    inner_->AddMoments(dtype, slices, sums[i].data());
+    sums[i].resize(slices.size() * num_sums);
+    work(slices, sums[i].data());
   });
   for (size_t i = 0; i < groups.size(); ++i) {
     for (size_t k = 0; k < groups[i].size(); ++k) {
-      Moments& total = moments[groups[i][k].segment];
-      total.dot += sums[i][k].dot;
-      total.left_norm2 += sums[i][k].left_norm2;
-      total.right_norm2 += sums[i][k].right_norm2;
+      double* total = totals + groups[i][k].segment * num_sums;
+      for (int64_t n = 0; n < num_sums; ++n) total[n] += sums[i][k * num_sums + n];
     }
   }
 }
 
+void ParallelArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces,
+                                    Moments* moments) {
+  static_assert(sizeof(Moments) == 3 * sizeof(double), "three sums");
+  SumSlices(dtype, pieces, 3, reinterpret_cast<double*>(moments),
+            [&](const std::vector<Piece>& slices, double* sums) {
+              inner_->AddMoments(dtype, slices, reinterpret_cast<Moments*>(sums));
+            });
+}
+
+void ParallelArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stacks,
+                                  double* grams) {
+  SumSlices(dtype, stacks, GramSize(n), grams, [&](const std::vector<Stack>& slices, double* sums) {
+    inner_->AddGrams(dtype, n, slices, sums);
+  });
+}
+
 void ParallelArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                                  const Coefficients* coefficients) {
-  ForEachGroup(dtype, pieces, [&](const std::vector<Piece>& slices) {
+  ForEachGroup<Piece>(dtype, pieces, [&](const std::vector<Piece>& slices) {
     inner_->Combine(dtype, slices, coefficients);
   });
 }
 
+void ParallelArithmetic::CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                                       const double* weights) {
+  ForEachGroup<Stack>(dtype, stacks, [&](const std::vector<Stack>& slices) {
+    inner_->CombineStacks(dtype, n, slices, weights);
+  });
+}
+
 void ParallelArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
-  ForEachGroup(dtype, pieces,
-               [&](const std::vector<Piece>& slices) { inner_->Add(dtype, slices); });
+  ForEachGroup<Piece>(dtype, pieces,
+                      [&](const std::vector<Piece>& slices) { inner_->Add(dtype, slices); });
 }
 
 void ParallelArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
-  ForEachGroup(DType::kBool, pieces,
-               [&](const std::vector<Piece>& slices) { inner_->LogicalAnd(slices); });
+  ForEachGroup<Piece>(DType::kBool, pieces,
+                      [&](const std::vector<Piece>& slices) { inner_->LogicalAnd(slices); });
 }
 
 void ParallelArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
-  ForEachGroup(dtype, pieces,
-               [&](const std::vector<Piece>& slices) { inner_->Divide(dtype, slices, divisor); });
+  ForEachGroup<Piece>(dtype, pieces, [&](const std::vector<Piece>& slices) {
+    inner_->Divide(dtype, slices, divisor);
+  });
 }
 
 void ParallelArithmetic::ForEachPart(int64_t num_bytes,

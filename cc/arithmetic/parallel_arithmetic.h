@@ -28,8 +28,11 @@ class ParallelArithmetic : public Arithmetic {
 
   int Width() const override { return width_; }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
+  void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
   void Combine(DType dtype, const std::vector<Piece>& pieces,
                const Coefficients* coefficients) override;
+  void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                     const double* weights) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
   void LogicalAnd(const std::vector<Piece>& pieces) override;
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
@@ -38,9 +41,15 @@ class ParallelArithmetic : public Arithmetic {
   void Finish() override { inner_->Finish(); }
 
  private:
-  // Calls work(slices) for groups of slices that together make up the pieces.
-  void ForEachGroup(DType dtype, const std::vector<Piece>& pieces,
-                    const std::function<void(const std::vector<Piece>&)>& work);
+  // Calls work(slices) for groups of slices that together make up the parts.
+  template <typename Part>
+  void ForEachGroup(DType dtype, const std::vector<Part>& parts,
+                    const std::function<void(const std::vector<Part>&)>& work);
+  // Calls work(slices, sums) for groups of slices, and adds their `num_sums` sums to those of their
+  // segments.
+  template <typename Part, typename Work>
+  void SumSlices(DType dtype, const std::vector<Part>& parts, int64_t num_sums, double* totals,
+                 Work work);
   void Run(int64_t num_tasks, const std::function<void(int64_t)>& task);
   // Calls copy(begin, n) for parts of `num_bytes`.
   void ForEachPart(int64_t num_bytes, const std::function<void(int64_t, int64_t)>& copy);

@@ -17,6 +17,15 @@ class TracedArithmetic : public Arithmetic {
     TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, pieces));
     inner_->AddMoments(dtype, pieces, moments);
   }
+  void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override {
+    TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, stacks));
+    inner_->AddGrams(dtype, n, stacks, grams);
+  }
+  void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                     const double* weights) override {
+    TimelineSpan span(timeline_, "combine", -1, Bytes(dtype, stacks));
+    inner_->CombineStacks(dtype, n, stacks, weights);
+  }
   void Combine(DType dtype, const std::vector<Piece>& pieces,
                const Coefficients* coefficients) override {
     TimelineSpan span(timeline_, "combine", -1, Bytes(dtype, pieces));
@@ -45,9 +54,10 @@ class TracedArithmetic : public Arithmetic {
   void Finish() override { inner_->Finish(); }
 
  private:
-  static int64_t Bytes(DType dtype, const std::vector<Piece>& pieces) {
+  template <typename Part>
+  static int64_t Bytes(DType dtype, const std::vector<Part>& parts) {
     int64_t num_elements = 0;
-    for (const Piece& piece : pieces) num_elements += piece.num_elements;
+    for (const Part& part : parts) num_elements += part.num_elements;
     return num_elements * ElementBytes(dtype);
   }
 

@@ -8,7 +8,7 @@
 #include "cc/communicator/blocks.h"
 #include "cc/communicator/leaves.h"
 #include "cc/transport/leaf_transport.h"
-#include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/traversal.h"
 
 namespace adasum {
 namespace {
@@ -86,7 +86,7 @@ void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
       // In one block: a device's memory is no cache, and every launch costs the same.
       return tensors.device->Run(replica, transport, workplace.limits,
                                  [&](Arithmetic& on_device, Transport& wire, LeafScratch& scratch) {
-                                   HalvingDoubling(reduction, leaf, wire, on_device, scratch);
+                                   ReduceLeaves(reduction, leaf, wire, on_device, scratch);
                                  });
     }
     ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
@@ -236,10 +236,10 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
     ThreadTransport transport(&hub, rank);
     const LeafTensors leaf{dtype, segments, inputs[rank], outputs[rank]};
     if (stages.inside == nullptr) {
-      return HalvingDoubling(*stages.across, leaf, transport, arithmetic, scratch[rank]);
+      return ReduceLeaves(*stages.across, leaf, transport, arithmetic, scratch[rank]);
     }
     Hierarchy hierarchy(&transport, hosts, &hierarchy_scratch[rank]);
-    HalvingDoubling(*stages.inside, leaf, hierarchy.host(), arithmetic, scratch[rank]);
+    ReduceLeaves(*stages.inside, leaf, hierarchy.host(), arithmetic, scratch[rank]);
     hierarchy.CombineHosts(*stages.across, dtype, segments, outputs[rank], arithmetic);
   });
 }

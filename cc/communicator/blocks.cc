@@ -6,15 +6,12 @@ namespace adasum {
 namespace {
 
 constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
-// Two levels of the tree and more: each has its messages, about as many for any block.
-constexpr int64_t kDeepSharedBlockBytes = int64_t{2} << 20;
 constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
 
 }  // namespace
 
 int64_t BlockBytes(const Transport& transport) {
-  if (!transport.needs_workspace()) return kNetworkBlockBytes;
-  return transport.size() < 4 ? kSharedBlockBytes : kDeepSharedBlockBytes;
+  return transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
 }
 
 void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
@@ -38,8 +35,8 @@ void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Tran
       if (!tensors.outputs.empty()) outputs.push_back(tensors.outputs[end]);
     }
     const Segments segments(num_elements);
-    HalvingDoubling(reduction, {tensors.dtype, segments, inputs, outputs}, transport, arithmetic,
-                    scratch);
+    ReduceLeaves(reduction, {tensors.dtype, segments, inputs, outputs}, transport, arithmetic,
+                 scratch);
     begin = end;
   }
 }

@@ -23,7 +23,7 @@
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 #include "cc/transport/traced_transport.h"
-#include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/traversal.h"
 
 namespace adasum {
 

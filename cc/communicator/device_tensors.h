@@ -8,7 +8,7 @@
 #include "cc/core/arithmetic.h"
 #include "cc/core/patience.h"
 #include "cc/core/transport.h"
-#include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/traversal.h"
 
 namespace adasum {
 

@@ -13,7 +13,7 @@
 
 #include "cc/core/segments.h"
 #include "cc/transport/group_transport.h"
-#include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/traversal.h"
 
 namespace adasum {
 

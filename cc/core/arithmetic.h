@@ -34,6 +34,24 @@ struct Coefficients {
   double right;
 };
 
+// So many vectors may meet at once.
+constexpr int kMostOperands = 8;
+
+// As Piece, with the values of several leaves; null behind the last. No operand may overlap `out`.
+struct Stack {
+  int64_t segment;
+  const void* operands[kMostOperands] = {};
+  void* out;
+  void* copy;
+  int64_t num_elements;
+};
+
+// The inner products of every two of n vectors: 0.0, 0.1, ..., 0.(n-1), 1.1, ..., (n-1).(n-1).
+constexpr int GramSize(int n) { return n * (n + 1) / 2; }
+constexpr int GramIndex(int n, int i, int j) {
+  return i <= j ? i * n - i * (i + 1) / 2 + j : GramIndex(n, j, i);
+}
+
 class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
@@ -45,9 +63,18 @@ class Arithmetic {
   // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only.
   virtual void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) = 0;
 
+  // grams[stack.segment * GramSize(n) ...] += the inner products of the first n operands of each
+  // stack, accumulated in float64; n at least 2. Floats only.
+  virtual void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams);
+
   // out = c.left * left + c.right * right with c = coefficients[piece.segment]. Floats only.
   virtual void Combine(DType dtype, const std::vector<Piece>& pieces,
                        const Coefficients* coefficients) = 0;
+
+  // out = the sum of w[i] * operands[i] over the first n, with w = weights + stack.segment * n; n
+  // at least 2. Floats only, and weights that the type in which they are combined can hold.
+  virtual void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
+                             const double* weights);
 
   // out = left + right; logical or for bool.
   virtual void Add(DType dtype, const std::vector<Piece>& pieces) = 0;

@@ -54,21 +54,48 @@ LeafCounts CountLeaves(int rank, int size, int distance) {
   return {count(first), count(first + distance)};
 }
 
+std::vector<TreeNode> MakeTree(int size) {
+  const int power = LargestPowerOfTwo(size);
+  std::vector<TreeNode> tree;
+  auto meet = [&](int left, int right, int distance) {
+    tree.push_back({left, right, CountLeaves(left, size, distance), false});
+  };
+  for (int leaf = power; leaf < size; ++leaf) meet(leaf - power, leaf, 0);
+  for (int distance = 1; distance < power; distance *= 2) {
+    for (int left = 0; left < power; left += 2 * distance) meet(left, left + distance, distance);
+  }
+  if (!tree.empty()) tree.back().is_final = true;
+  return tree;
+}
+
+Range PartOf(int rank, int size, int64_t num_elements) {
+  auto border = [&](int64_t part) {
+    // In two terms, lest the product overflow; rounded up, so that no part is longer than the
+    // first.
+    const int64_t even =
+        num_elements / size * part + (num_elements % size * part + size - 1) / size;
+    return std::min((even + kSplitGranularity - 1) / kSplitGranularity * kSplitGranularity,
+                    num_elements);
+  };
+  return {border(rank), border(rank + 1)};
+}
+
 int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
-                  int64_t moment_bytes, Way way) {
+                  int64_t num_moments, Way way) {
+  constexpr int64_t kMomentBytes = 3 * sizeof(double);
   const Schedule schedule = MakeSchedule(rank, size, num_elements);
   const int64_t num_levels = static_cast<int64_t>(schedule.levels.size());
+  if (way == Way::kAtOnce) {
+    const int64_t own = PartOf(rank, size, num_elements).size();
+    const int64_t gram_bytes = int64_t{size} * (size + 1) / 2 * sizeof(double);
+    return (num_elements - own + (size - 1) * own) * element_bytes +
+           (size - 1) * num_moments * gram_bytes;
+  }
   int64_t elements = schedule.fold == Fold::kNone ? 0 : num_elements;
   if (way == Way::kWhole) return (elements + num_levels * num_elements) * element_bytes;
-  for (const Level& level : schedule.levels) {
-    elements += level.give.size();
-    if (way == Way::kHalves) elements += level.keep.size();
-  }
-  if (way == Way::kShared && num_levels > 0) {
-    elements += (size - 1) * schedule.levels.back().keep.size();
-  }
+  for (const Level& level : schedule.levels) elements += level.give.size() + level.keep.size();
   // Level k sums moments in k rounds.
-  return elements * element_bytes + num_levels * (num_levels + 1) / 2 * moment_bytes;
+  return elements * element_bytes + num_levels * (num_levels + 1) / 2 * num_moments * kMomentBytes;
 }
 
 }  // namespace adasum

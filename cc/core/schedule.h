@@ -4,8 +4,9 @@
 // p is the largest power of two <= N. Ranks >= p fold away first: rank r gives its vector to
 // r - p and receives the result last. Then, for distance d = 1, 2, 4, ... < p, rank r and r ^ d
 // split the range they share; the rank without bit d keeps the lower half. After the last level
-// every rank holds 1/p of the result, and the all-gather retraces the levels, or each rank fetches
-// what it misses from all others. Short vectors are not split: partners swap them whole.
+// every rank holds 1/p of the result, and the all-gather retraces the levels. Few ranks that read
+// each other's memory take the whole tree at once: each combines 1/N of the vector for all. Short
+// vectors are not split: partners swap them whole.
 #ifndef ADASUM_CORE_SCHEDULE_H_
 #define ADASUM_CORE_SCHEDULE_H_
 
@@ -51,17 +52,32 @@ struct LeafCounts {
 // them. Distance 0 is the meeting with a folded leaf.
 LeafCounts CountLeaves(int rank, int size, int distance);
 
+// Two vectors meet, and the result takes the left one's place.
+struct TreeNode {
+  int left;  // leaves, the first of what has met before
+  int right;
+  LeafCounts leaves;
+  bool is_final;  // nothing meets after it
+};
+
+// The whole tree, every node after those whose results meet in it; none for a single leaf.
+std::vector<TreeNode> MakeTree(int size);
+
+// What `rank` combines where all ranks take the whole tree at once.
+Range PartOf(int rank, int size, int64_t num_elements);
+
 // How the vectors travel.
 enum class Way {
-  kHalves,  // down the tree and back: 2 (p - 1) / p of the bytes
-  kShared,  // down as halves, then all fetch from all: as many bytes, and each passed on once
+  kHalves,  // down the tree and back: 2 (p - 1) / p of the bytes, a fold once more each way
+  kAtOnce,  // everyone reads a part of everyone's, then its result: 2 (N - 1) / N of the bytes
   kWhole,   // log2(p) times the bytes in the fewest messages, and no moments
 };
 
-// Bytes that `rank` sends in a whole allreduce with moments (24 bytes per segment and round of
-// the group sums; none for a plain sum). kShared is for sizes that are a power of two.
+// Bytes that `rank` sends in a whole allreduce. Of `num_moments` segments the moments are summed
+// over the ranks, 24 bytes each and round; where all meet at once, the inner products of every two
+// vectors. None for a plain sum.
 int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
-                  int64_t moment_bytes, Way way);
+                  int64_t num_moments, Way way);
 
 }  // namespace adasum
 

@@ -112,10 +112,10 @@ PYBIND11_MODULE(_native, module) {
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
   py::enum_<Way>(module, "Way")
       .value("HALVES", Way::kHalves)
-      .value("SHARED", Way::kShared)
+      .value("AT_ONCE", Way::kAtOnce)
       .value("WHOLE", Way::kWhole);
   module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),
-             py::arg("element_bytes"), py::arg("moment_bytes"), py::arg("way") = Way::kHalves);
+             py::arg("element_bytes"), py::arg("num_moments"), py::arg("way") = Way::kHalves);
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] { return ChooseCpuKernels().instruction_set; });
   module.def("mpi_version", &MpiVersion);

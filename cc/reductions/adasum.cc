@@ -24,13 +24,14 @@ class Adasum : public Reduction {
   bool Supports(DType dtype) const override { return IsFloating(dtype); }
 
   bool NeedsMoments() const override { return true; }
+  Coefficients Weights(const Moments& m) const override {
+    return {Coefficient(m.dot, m.left_norm2), Coefficient(m.dot, m.right_norm2)};
+  }
 
   void Combine(const Meeting& meeting) const override {
     std::vector<Coefficients> coefficients(meeting.moments.size());
     for (const Piece& piece : meeting.pieces) {
-      const Moments& m = meeting.moments[piece.segment];
-      coefficients[piece.segment] = {Coefficient(m.dot, m.left_norm2),
-                                     Coefficient(m.dot, m.right_norm2)};
+      coefficients[piece.segment] = Weights(meeting.moments[piece.segment]);
     }
     meeting.arithmetic.Combine(meeting.dtype, meeting.pieces, coefficients.data());
   }

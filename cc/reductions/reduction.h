@@ -30,8 +30,10 @@ class Reduction {
   virtual const char* name() const = 0;
   virtual bool Supports(DType dtype) const = 0;
 
-  // Whether Combine looks at meeting.moments.
+  // Whether Combine looks at meeting.moments. Then it is a weighted sum of whole segments with the
+  // Weights of these moments: so is a whole tree, and its weights follow from the leaves' moments.
   virtual bool NeedsMoments() const { return false; }
+  virtual Coefficients Weights(const Moments& /*moments*/) const { return {1, 1}; }
 
   // Combines the pieces of a meeting into their `out` and their `copy`.
   virtual void Combine(const Meeting& meeting) const = 0;

@@ -89,13 +89,15 @@ void HostTransport::SendRecv(const Send& send, const Recv& recv) {
 }
 
 const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
-  int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
-  if (!IsShared(peer, send.lane)) {
+  // The peers that count; both are on this host, or neither.
+  const int to = send.num_bytes > 0 ? send.peer : recv.peer;
+  const int from = recv.num_bytes > 0 ? recv.peer : send.peer;
+  if (!IsShared(to, send.lane) || !IsShared(from, recv.lane)) {
     SendRecv(send, recv);
     return recv.bytes;
   }
-  int place = place_on_host_[peer];
-  return shm_->Exchange({place, send.bytes, send.num_bytes}, {place, recv.bytes, recv.num_bytes});
+  return shm_->Exchange({place_on_host_[to], send.bytes, send.num_bytes},
+                        {place_on_host_[from], recv.bytes, recv.num_bytes});
 }
 
 }  // namespace adasum

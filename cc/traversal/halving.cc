@@ -1,14 +1,8 @@
 #include "cc/traversal/halving.h"
 
-#include <algorithm>
-
 #include "cc/core/bytes.h"
 
 namespace adasum {
-
-Range Traversed::FinalRange(int rank) const {
-  return MakeSchedule(rank, transport.size(), leaf.all().size()).levels.back().keep;
-}
 
 void Traversed::Gather(const Level& level, Range keep, const void* result, Range give) const {
   // Where the peer's result can't be read, or others want it from this leaf: those of the levels
@@ -28,22 +22,11 @@ Halving::Halving(const Traversed& traversed, const Level& level)
     : in_(traversed),
       level_(level),
       is_last_(level.distance == traversed.schedule.levels.back().distance),
-      steps_(MakeSteps()),
+      steps_(traversed.StepsWith(level.peer, level.keep, level.give)),
       packs_twice_(level.distance == 1 && traversed.transport.needs_workspace() &&
                    traversed.transport.CanRead(level.peer) && steps_.size() > Turns::kPacked),
       theirs_(steps_.size()),
       moments_(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0) {}
-
-// All leaves take as many steps to fetch from all.
-Steps Halving::MakeSteps() const {
-  const int64_t step = in_.leaf.Elements(in_.StepBytes(level_.peer));
-  if (!is_last_ || in_.turns.results == nullptr) return {level_.keep, level_.give, step};
-  int64_t longest = 0;
-  for (int rank = 0; rank < in_.transport.size(); ++rank) {
-    longest = std::max(longest, in_.FinalRange(rank).size());
-  }
-  return {level_.keep, level_.give, step, longest};
-}
 
 void Halving::Run() {
   if (packs_twice_ && moments_.empty()) {
@@ -81,10 +64,7 @@ void Halving::ExchangeSteps() {
   for (int64_t i = 0; i < steps_.size(); ++i) {
     Offer(i);
     if (moments_.empty()) continue;
-    in_.arithmetic.AddMoments(
-        in_.leaf.dtype(),
-        in_.leaf.Pieces(steps_.keep(i), theirs_[i], level_.is_left, nullptr, false),
-        moments_.data());
+    in_.arithmetic.AddMoments(in_.leaf.dtype(), Pieces(i, nullptr, false), moments_.data());
   }
 }
 
@@ -129,32 +109,22 @@ void Halving::CombineSteps() {
 }
 
 void Halving::CombineStep(int64_t i) {
-  std::vector<Piece> pieces =
-      in_.leaf.Pieces(steps_.keep(i), theirs_[i], level_.is_left, ResultPlace(i), is_last_);
+  const std::vector<Piece> pieces = Pieces(i, in_.leaf.Work(steps_.keep(i)), is_last_);
   in_.reduction.Combine({in_.leaf.dtype(), pieces,
                          CountLeaves(in_.transport.rank(), in_.transport.size(), level_.distance),
                          is_last_, moments_, in_.arithmetic});
 }
 
-// Everybody who needs the result fetches it.
-void Halving::GiveBack(int64_t i) {
-  if (in_.turns.results == nullptr) {
-    return in_.Gather(level_, steps_.keep(i), ResultPlace(i), steps_.give(i));
-  }
-  const int64_t own_bytes = in_.leaf.Bytes(steps_.keep(i));
-  // In round k rank r meets r ^ k, so that both sides of each exchange are there.
-  for (int round = 1; round < in_.transport.size(); ++round) {
-    const int peer = in_.transport.rank() ^ round;
-    const Range part = steps_.Of(in_.FinalRange(peer), i);
-    in_.leaf.Deliver(part, in_.transport.Exchange({peer, ResultPlace(i), own_bytes},
-                                                  {peer, nullptr, in_.leaf.Bytes(part)}));
-  }
+std::vector<Piece> Halving::Pieces(int64_t i, void* out, bool is_final) const {
+  const void* left = level_.is_left ? nullptr : theirs_[i];
+  const void* right = level_.is_left ? theirs_[i] : nullptr;
+  return in_.leaf.Pieces(steps_.keep(i), left, right, out, is_final);
 }
 
-char* Halving::ResultPlace(int64_t i) const {
-  const Turns& turns = in_.turns;
-  if (!is_last_ || turns.results == nullptr) return in_.leaf.Work(steps_.keep(i));
-  return turns.results + (i % Turns::kResults) * turns.bytes;
+// The peer needs the result, too.
+void Halving::GiveBack(int64_t i) {
+  const Range keep = steps_.keep(i);
+  in_.Gather(level_, keep, in_.leaf.Work(keep), steps_.give(i));
 }
 
 }  // namespace adasum

@@ -22,12 +22,9 @@ struct Turns {
   // in its cache still. More of them, and longer vectors leave the caches; fewer, and a peer that
   // shares no cache fetches twice what it could have kept.
   static constexpr int64_t kPacked = 8;
-  // All peers have read one result when this leaf has heard of the next from all of them.
-  static constexpr int64_t kResults = 2;
 
   char* packed = nullptr;
-  char* results = nullptr;  // unless null, all leaves fetch the results of all leaves from there
-  int64_t bytes = 0;        // of one place
+  int64_t bytes = 0;  // of one place
 };
 
 // What all levels of one traversal work with. Everything must outlive it.
@@ -49,8 +46,6 @@ struct Traversed {
   char* Landing(int64_t num_bytes) const {
     return static_cast<char*>(scratch.landing.Get(num_bytes));
   }
-  // What leaf `rank` has the final result of, on its way down the tree.
-  Range FinalRange(int rank) const;
   // Sends the result of `keep`, receives that of `give` and delivers it.
   void Gather(const Level& level, Range keep, const void* result, Range give) const;
 };
@@ -71,8 +66,7 @@ class Halving {
   void GiveBack(int64_t i);
   void Offer(int64_t i);
   const void* PackedStep(int64_t i);
-  char* ResultPlace(int64_t i) const;
-  Steps MakeSteps() const;
+  std::vector<Piece> Pieces(int64_t i, void* out, bool is_final) const;
 
   const Traversed& in_;
   const Level& level_;

@@ -4,20 +4,16 @@
 
 #include "cc/core/schedule.h"
 #include "cc/traversal/halving.h"
-#include "cc/traversal/recursive_doubling.h"
 
 namespace adasum {
 namespace {
 
-// One run of the traversal. Passes over memory for a vector of B bytes, two leaves that read each
-// other's memory, S bytes of it at a time so that the peer's part is in the cache:
+// One run. Passes over memory for a vector of B bytes, the first level with a leaf whose memory can
+// be read, S bytes of it at a time so that the peer's part is in the cache:
 //   moments: the half that the peer wants is packed (reads B/2, writes S in turn), and the own half
 //     is read beside the peer's packed one (B/2 + S in turn);
-//   combination: the same again, for the last kPacked steps without the packing; it writes the own
-//     half for the caller (B/2) and for the peer (S in turn), whose half is delivered (reads S in
-//     turn, writes B/2).
-// So a vector goes through the memory twice to be read and once to be written. Without moments it
-// is read once.
+//   combination: the same again, for the last kPacked steps without the packing; it writes B/2.
+// Every further level goes through half as much: the own values are packed by then.
 class Traversal {
  public:
   Traversal(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
@@ -29,13 +25,10 @@ class Traversal {
         traversed_{reduction, schedule_, transport, arithmetic, scratch, leaf_, {}} {}
 
   void Run() {
-    if (all_.size() == 0) return;
-    if (transport_.size() == 1) return leaf_.DeliverInputs();
     Open();
     if (schedule_.fold == Fold::kGives) return GiveAll();
     if (schedule_.fold == Fold::kTakes) TakeFold();
     for (const Level& level : schedule_.levels) Halving(traversed_, level).Run();
-    if (traversed_.turns.results != nullptr) return;  // all have all
     for (auto level = schedule_.levels.rbegin() + 1; level < schedule_.levels.rend(); ++level) {
       Steps steps = traversed_.StepsWith(level->peer, level->keep, level->give);
       for (int64_t i = 0; i < steps.size(); ++i) {
@@ -52,18 +45,11 @@ class Traversal {
       return leaf_.Open(all_, 0);
     }
     // The peer of the first level, the only one to want packed inputs, reads them step by step.
-    // So do all leaves with the results, where nobody has to pass them on.
     const Level& first = schedule_.levels[0];
-    const bool is_shared = WayOf(transport_, leaf_.Bytes(all_)) == Way::kShared;
     const Steps steps = traversed_.StepsWith(first.peer, first.keep, first.give);
     const int64_t bytes = std::max(leaf_.Bytes(steps.keep(0)), leaf_.Bytes(steps.give(0)));
-    const int64_t packed_bytes = std::min(Turns::kPacked, steps.size()) * bytes;
-    const Range none{all_.begin, all_.begin};
-    leaf_.Open(is_shared && schedule_.levels.size() == 1 ? none : first.keep,
-               packed_bytes + (is_shared ? Turns::kResults * bytes : 0));
-    traversed_.turns.packed = leaf_.Extra();
-    traversed_.turns.results = is_shared ? leaf_.Extra() + packed_bytes : nullptr;
-    traversed_.turns.bytes = bytes;
+    leaf_.Open(first.keep, std::min(Turns::kPacked, steps.size()) * bytes);
+    traversed_.turns = {leaf_.Extra(), bytes};
   }
 
   // A leaf beyond the power of two gives everything away and hears the result last.
@@ -108,22 +94,8 @@ class Traversal {
 
 }  // namespace
 
-Way WayOf(const Transport& transport, int64_t num_bytes) {
-  if (num_bytes <= transport.ShortBytes()) return Way::kWhole;
-  const int size = transport.size();
-  bool is_shared = transport.needs_workspace() && (size & (size - 1)) == 0;
-  for (int rank = 0; is_shared && rank < size; ++rank) {
-    is_shared = rank == transport.rank() || transport.CanRead(rank);
-  }
-  return is_shared ? Way::kShared : Way::kHalves;
-}
-
 void HalvingDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
                      Arithmetic& arithmetic, LeafScratch& scratch) {
-  const int64_t num_bytes = tensors.segments.num_elements() * ElementBytes(tensors.dtype);
-  if (WayOf(transport, num_bytes) == Way::kWhole) {
-    return RecursiveDoubling(reduction, tensors, transport, arithmetic, scratch);
-  }
   Traversal(reduction, tensors, transport, arithmetic, scratch).Run();
 }
 

@@ -1,19 +1,15 @@
-// The traversal that all reductions share: fold, halve, combine, gather.
+// Down the tree by halves and back: for any number of leaves on any wire.
 #ifndef ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
 #define ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
 
 #include "cc/core/arithmetic.h"
-#include "cc/core/schedule.h"
 #include "cc/core/transport.h"
 #include "cc/reductions/reduction.h"
 #include "cc/traversal/packed_leaf.h"
 
 namespace adasum {
 
-// How a vector of `num_bytes` travels; the same on all ranks.
-Way WayOf(const Transport& transport, int64_t num_bytes);
-
-// Reduces over all leaves of `transport`; collective. Bytes sent per leaf: BytesSent (schedule.h).
+// Reduces over all leaves of `transport`, two at least, vectors that are not empty; collective.
 void HalvingDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
                      Arithmetic& arithmetic, LeafScratch& scratch);
 

@@ -54,19 +54,33 @@ const void* PackedLeaf::Packed(Range range, char* place) {
   return place;
 }
 
-std::vector<Piece> PackedLeaf::Pieces(Range range, const void* theirs, bool is_left, void* out,
+std::vector<Piece> PackedLeaf::Pieces(Range range, const void* left, const void* right, void* out,
                                       bool is_final) const {
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-    int64_t inside = (part.begin - range.begin) * element_bytes_;
-    const void* own = Own(segment, part.begin);
-    const void* other = At(theirs, inside);
+    const int64_t inside = (part.begin - range.begin) * element_bytes_;
     void* result = At(out, inside);
     void* copy = is_final && !tensors_.outputs.empty() ? Output(segment, part.begin) : nullptr;
-    pieces.push_back({segment, is_left ? own : other, is_left ? other : own, result,
+    pieces.push_back({segment, left == nullptr ? Own(segment, part.begin) : At(left, inside),
+                      right == nullptr ? Own(segment, part.begin) : At(right, inside), result,
                       copy == result ? nullptr : copy, part.size()});
   });
   return pieces;
+}
+
+std::vector<Stack> PackedLeaf::Stacks(Range range, const std::vector<const void*>& runs,
+                                      void* out) const {
+  std::vector<Stack> stacks;
+  tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
+    const int64_t inside = (part.begin - range.begin) * element_bytes_;
+    void* copy = tensors_.outputs.empty() ? nullptr : Output(segment, part.begin);
+    stacks.push_back({segment, {}, out == nullptr ? nullptr : At(out, inside), copy, part.size()});
+    for (size_t leaf = 0; leaf < runs.size(); ++leaf) {
+      stacks.back().operands[leaf] =
+          runs[leaf] == nullptr ? Own(segment, part.begin) : At(runs[leaf], inside);
+    }
+  });
+  return stacks;
 }
 
 void PackedLeaf::Deliver(Range range, const void* results) {

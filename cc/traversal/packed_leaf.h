@@ -63,10 +63,14 @@ class PackedLeaf {
   // `place`.
   const void* Packed(Range range, char* place);
 
-  // The operands of one meeting in `range`: own values and `theirs`, a packed run that begins with
-  // the range. Results go to `out`, a packed run too, and if `is_final` to the caller's tensors.
-  std::vector<Piece> Pieces(Range range, const void* theirs, bool is_left, void* out,
+  // The operands of one meeting in `range`: packed runs that begin with the range, null for the own
+  // values where they are. Results go to `out`, a packed run too, and if `is_final` to the caller's
+  // tensors.
+  std::vector<Piece> Pieces(Range range, const void* left, const void* right, void* out,
                             bool is_final) const;
+  // The operands of all leaves in `range`, of each a run as above. Results go to `out`, and to the
+  // caller's tensors.
+  std::vector<Stack> Stacks(Range range, const std::vector<const void*>& runs, void* out) const;
   // From now on own values are in Work().
   void SetCombined() { is_in_work_ = true; }
 

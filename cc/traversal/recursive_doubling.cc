@@ -21,8 +21,6 @@ class Doubling {
         schedule_(MakeSchedule(transport.rank(), transport.size(), all_.size())) {}
 
   void Run() {
-    if (num_bytes_ == 0) return;
-    if (transport_.size() == 1) return leaf_.DeliverInputs();
     leaf_.Open(all_, 0);
     if (schedule_.fold == Fold::kGives) return GiveAll();
     if (schedule_.fold == Fold::kTakes) {
@@ -53,7 +51,8 @@ class Doubling {
   void Combine(const Level& level) {
     const bool is_last = level.distance == schedule_.levels.back().distance;
     const std::vector<Piece> pieces =
-        leaf_.Pieces(all_, landing_, level.is_left, leaf_.Work(all_), is_last);
+        leaf_.Pieces(all_, level.is_left ? nullptr : landing_, level.is_left ? landing_ : nullptr,
+                     leaf_.Work(all_), is_last);
     std::vector<Moments> moments(reduction_.NeedsMoments() ? leaf_.num_segments() : 0);
     if (!moments.empty()) arithmetic_.AddMoments(leaf_.dtype(), pieces, moments.data());
     reduction_.Combine({leaf_.dtype(), pieces,

@@ -1,10 +1,9 @@
 // The traversal: transports x worlds x sizes x reductions x dtypes, against the tree in float64.
 
-#include "cc/traversal/halving_doubling.h"
-
 #include <vector>
 
 #include "cc/core/error.h"
+#include "cc/traversal/traversal.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/traversals.h"

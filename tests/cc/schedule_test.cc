@@ -111,13 +111,13 @@ TEST(LastKeptRangesPartitionTheVector) {
 }
 
 TEST(BytesOfAllRanks) {
-  constexpr int64_t kElementBytes = 4, kMomentBytes = 3 * 24;
+  constexpr int64_t kElementBytes = 4, kNumMoments = 3;
   ForEveryWorld([](int size, int64_t count, const std::vector<Schedule>&) {
     if (count == 0) return;
     auto sent = [&](Way way) {
       int64_t of_all = 0;
       for (int rank = 0; rank < size; ++rank) {
-        of_all += BytesSent(rank, size, count, kElementBytes, kMomentBytes, way);
+        of_all += BytesSent(rank, size, count, kElementBytes, kNumMoments, way);
       }
       return of_all;
     };
@@ -126,9 +126,12 @@ TEST(BytesOfAllRanks) {
     int64_t vectors = 2 * (power - 1) + 2 * (size - power);
     // Level k sums over 2^k ranks in k rounds.
     int64_t rounds = power * num_levels * (num_levels + 1) / 2;
-    const int64_t expected = vectors * count * kElementBytes + rounds * kMomentBytes;
+    const int64_t expected = vectors * count * kElementBytes + rounds * kNumMoments * 24;
     CHECK_EQ(sent(Way::kHalves), expected);
-    if (size == power) CHECK_EQ(sent(Way::kShared), expected);
+    // Every rank sends all its parts but its own, and that one's result and products to all.
+    vectors = 2 * (size - 1);
+    const int64_t grams = size * (size - 1) * int64_t{size} * (size + 1) / 2 * kNumMoments * 8;
+    CHECK_EQ(sent(Way::kAtOnce), vectors * count * kElementBytes + grams);
     vectors = power * num_levels + 2 * (size - power);
     CHECK_EQ(sent(Way::kWhole), vectors * count * kElementBytes);
   });
@@ -140,10 +143,59 @@ TEST(BytesOfOneRank) {
     Scope scope("size " + std::to_string(power));
     int64_t count = kGranularity * power * 3;
     for (int rank = 0; rank < power; ++rank) {
-      for (Way way : {Way::kHalves, Way::kShared}) {
+      for (Way way : {Way::kHalves, Way::kAtOnce}) {
         CHECK_EQ(BytesSent(rank, power, count, 8, 0, way), 2 * (power - 1) * (count / power) * 8);
       }
     }
+  }
+}
+
+TEST(PartsPartitionTheVector) {
+  for (int size = 1; size <= kMostRanks; ++size) {
+    for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{65}, int64_t{257}, int64_t{262147},
+                          int64_t{9000000000000000007}}) {
+      Scope scope("size " + std::to_string(size) + ", elements " + std::to_string(count));
+      int64_t reached = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const Range part = PartOf(rank, size, count);
+        CHECK_EQ(part.begin, reached);
+        CHECK_TRUE(part.size() >= 0 && part.size() <= PartOf(0, size, count).size());
+        CHECK_TRUE(part.size() <= count / size + kGranularity);
+        CHECK_TRUE(part.size() == 0 || part.begin % kGranularity == 0);
+        reached = part.end;
+      }
+      CHECK_EQ(reached, count);
+    }
+  }
+}
+
+// Who meets whom is what the schedules say, level by level.
+TEST(TreeOfAllSchedules) {
+  for (int size = 1; size <= kMostRanks; ++size) {
+    Scope scope("size " + std::to_string(size));
+    const std::vector<Schedule> schedules = SchedulesOf(size, 0);
+    std::vector<std::pair<int, int>> expected;
+    for (int rank = 0; rank < size; ++rank) {
+      if (schedules[rank].fold == Fold::kTakes)
+        expected.push_back({rank, schedules[rank].fold_peer});
+    }
+    for (size_t level = 0; level < schedules[0].levels.size(); ++level) {
+      for (int rank = 0; rank < PowerBelow(size); rank += 2 << level) {
+        expected.push_back({rank, schedules[rank].levels[level].peer});
+      }
+    }
+    const std::vector<TreeNode> tree = MakeTree(size);
+    CHECK_EQ(tree.size(), expected.size());
+    std::vector<int> num_leaves(size, 1);
+    for (size_t i = 0; i < tree.size(); ++i) {
+      CHECK_EQ(tree[i].left, expected[i].first);
+      CHECK_EQ(tree[i].right, expected[i].second);
+      CHECK_EQ(tree[i].leaves.left, num_leaves[tree[i].left]);
+      CHECK_EQ(tree[i].leaves.right, num_leaves[tree[i].right]);
+      num_leaves[tree[i].left] += num_leaves[tree[i].right];
+      CHECK_EQ(tree[i].is_final, i + 1 == tree.size());
+    }
+    CHECK_EQ(num_leaves[0], size);
   }
 }
 
@@ -152,7 +204,8 @@ TEST(NothingToSend) {
     for (int rank = 0; rank < size; ++rank)
       CHECK_EQ(BytesSent(rank, size, 0, 4, 0, Way::kHalves), int64_t{0});
   }
-  CHECK_EQ(BytesSent(0, 1, 1000, 4, 24, Way::kHalves), int64_t{0});
+  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Way::kHalves), int64_t{0});
+  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Way::kAtOnce), int64_t{0});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cc/core/schedule.h"
 #include "cc/traversal/halving.h"
 #include "tests/cc/check.h"
 #include "tests/cc/traversals.h"
@@ -37,7 +38,7 @@ TEST(LargeVectorsInSeveralTensors) {
   }
 }
 
-// Halves of several steps, more than there are places for them to take in turn.
+// Halves and parts of several steps, more than there are places for them to take in turn.
 TEST(VectorsOfManySteps) {
   static_assert(1200000 / 2 * sizeof(float) > Turns::kPacked * kCachedBytes, "more steps");
   for (Wire wire : kWires) {
@@ -58,21 +59,65 @@ TEST(VectorsOfManySteps) {
   }
 }
 
-// A peer that is late or early finds every place as it was promised. Halves of halves still take
-// more steps than there are places.
+// A peer that is late or early finds every place as it was promised, in more steps than there are
+// places.
 TEST(PlacesAreFreeWhenTheyAreTaken) {
   std::atomic<uint64_t> turn{1};
   auto dawdle = [&turn] {
     uint64_t mixed = turn.fetch_add(1) * 0x9e3779b97f4a7c15u;
     std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 60) * 40));
   };
-  for (int size : {2, 3, 4}) {
+  for (int size : {2, 3, 4, 5}) {
     for (const char* reduction : kReductions) {
       Scope scope(std::to_string(size) + " ranks, " + reduction);
       Leaves inputs = RandomLeaves(size, DType::kFloat32, {1500001});
       Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
       CheckAgainstTree(reduction, inputs, outcome.outputs);
       CheckAlike(outcome.outputs);
+    }
+  }
+}
+
+// The same leaves, but that in the second tensor next to nothing is left of the first two to meet.
+Leaves CancelFirst(const Leaves& leaves, double rest) {
+  const TreeNode first = MakeTree(static_cast<int>(leaves.size()))[0];
+  std::vector<double> opposite = leaves[first.left][1].Values();
+  for (double& value : opposite) value = rest - value;
+  Leaves cancelling;
+  for (size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    cancelling.emplace_back();
+    for (size_t i = 0; i < leaves[leaf].size(); ++i) {
+      if (static_cast<int>(leaf) == first.right && i == 1) {
+        cancelling[leaf].emplace_back(leaves[leaf][i].dtype(), opposite);
+      } else {
+        cancelling[leaf].push_back(leaves[leaf][i]);
+      }
+    }
+  }
+  return cancelling;
+}
+
+// Moments must be taken on the way then: one tensor of many makes all ranks turn back. In float16
+// what is left is told well enough.
+TEST(WhatCancelsOnTheWay) {
+  for (Wire wire : kWires) {
+    for (int size : {3, 4, 5, 8}) {
+      for (DType dtype : {DType::kFloat64, DType::kFloat32, DType::kFloat16}) {
+        // As much as has digits in the dtype.
+        const double rest = dtype == DType::kFloat16 ? 0.5 : 1e-2;
+        Scope scope(std::to_string(size) + " ranks, " + DTypeName(dtype));
+        Leaves inputs = CancelFirst(RandomLeaves(size, dtype, {3000, 2000, 100}), rest);
+        const Leaves before(inputs);
+        Outcome outcome = Traverse(wire, "adasum", inputs);
+        CheckAgainstTree("adasum", inputs, outcome.outputs);
+        // Those of the way that they turned back from, and all of the other.
+        const int64_t all_parts = BytesSent(0, size, 5100, ElementBytes(dtype), 3, outcome.way);
+        CHECK_EQ(outcome.bytes_sent[0] > all_parts,
+                 outcome.way == Way::kAtOnce && dtype != DType::kFloat16);
+        Traverse(wire, "adasum", inputs, Outputs::kInPlace);
+        CheckAgainstTree("adasum", before, inputs);
+        CheckAlike(inputs);
+      }
     }
   }
 }
@@ -91,10 +136,10 @@ TEST(SendsTheBytesItSays) {
           Outcome outcome = Traverse(wire, reduction, inputs);
           const Way way = outcome.way;
           ways.insert(way);
-          const int64_t moment_bytes = std::string(reduction) == "adasum" ? 24 * counts.size() : 0;
+          const int64_t num_moments = std::string(reduction) == "adasum" ? counts.size() : 0;
           for (int rank = 0; rank < size; ++rank) {
             CHECK_EQ(outcome.bytes_sent[rank],
-                     BytesSent(rank, size, count + 17, 4, moment_bytes, way));
+                     BytesSent(rank, size, count + 17, 4, num_moments, way));
           }
         }
       }

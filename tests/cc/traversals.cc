@@ -7,7 +7,7 @@
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/core/error.h"
-#include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/traversal.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
 #include "tests/cc/tree.h"
@@ -92,8 +92,8 @@ Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where
     if (where == Outputs::kFirstRankOnly && rank > 0) out.clear();
     CountingTransport transport(&world.transport(rank), dawdle);
     try {
-      HalvingDoubling(FindReduction(reduction), {inputs[rank][0].dtype(), segments, in, out},
-                      transport, arithmetic, scratch[rank]);
+      ReduceLeaves(FindReduction(reduction), {inputs[rank][0].dtype(), segments, in, out},
+                   transport, arithmetic, scratch[rank]);
     } catch (const Error& error) {
       Fail(__FILE__, __LINE__, error.what());
     }

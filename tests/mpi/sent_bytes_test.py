@@ -12,6 +12,8 @@ from tf_adasum import native, timeline
 
 Way = native.lib.Way
 MOMENT_BYTES = 24
+MOST_AT_ONCE = 8
+CACHE_LINES = 4 * 64  # bytes; what parts of a vector of float32 are multiples of
 SHORT_BYTES = 4096  # shorter lists are swapped whole
 BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
 
@@ -20,7 +22,7 @@ LISTS = {
     "one": [5],
     "fewer elements than ranks": [1],
     "ragged": [1000, 15, 1, 0, 333],
-    "even": [4096, 512, 1024],  # whole cache lines for each of four ranks
+    "even": [5760, 512, 1408],  # whole cache lines for each of up to six ranks
     "blocks": [BLOCK_ELEMENTS, 2 * BLOCK_ELEMENTS, BLOCK_ELEMENTS],
 }
 
@@ -55,26 +57,40 @@ def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
         way = Way.HALVES
         if 4 * sum(sizes) <= SHORT_BYTES:
             way = Way.WHOLE
-        elif has_shared_memory and size & (size - 1) == 0:
-            way = Way.SHARED
-        for reduction, moments in (("adasum", MOMENT_BYTES * len(sizes)), ("sum", 0)):
-            expected = native.lib.bytes_sent(rank, size, sum(sizes), 4, moments, way)
+        elif has_shared_memory and size <= MOST_AT_ONCE:
+            way = Way.AT_ONCE
+        pieces = [[each] for each in sizes] if name == "blocks" else [sizes]
+        for reduction in ("adasum", "sum"):
+            expected = 0
+            for piece in pieces:
+                num_moments = len(piece) if reduction == "adasum" else 0
+                expected += native.lib.bytes_sent(rank, size, sum(piece), 4, num_moments, way)
             assert sent[f"{reduction} {name}"] == expected, (name, reduction)
 
 
-def _formula(num_bytes, moments):
-    """2 (p - 1) / p of the bytes and one more for a fold; the moments of every round."""
+def _formula(num_bytes, num_moments):
+    """2 (p - 1) / p of the bytes and one more for a fold; 24 bytes a variable and round."""
     rank, size = adasum.rank(), adasum.size()
     levels = int(math.log2(size))
     power = 2**levels
     if rank >= power:
         return num_bytes
     folds = num_bytes if rank < size - power else 0
-    return 2 * (power - 1) * num_bytes // power + folds + moments * sum(range(1, levels + 1))
+    rounds = sum(range(1, levels + 1))
+    return 2 * (power - 1) * num_bytes // power + folds + MOMENT_BYTES * num_moments * rounds
 
 
-def test_bytes_sent_are_those_of_the_formula(sent):
-    for name in ("even", "blocks"):
-        num_bytes, moments = 4 * sum(LISTS[name]), MOMENT_BYTES * len(LISTS[name])
-        assert sent[f"sum {name}"] == _formula(num_bytes, 0)
-        assert sent[f"adasum {name}"] == _formula(num_bytes, moments)
+def _formula_at_once(num_bytes, num_moments):
+    """2 (N - 1) / N of the bytes, and all inner products of N vectors to all others."""
+    size = adasum.size()
+    gram_bytes = 8 * size * (size + 1) // 2
+    return 2 * (size - 1) * num_bytes // size + (size - 1) * gram_bytes * num_moments
+
+
+def test_bytes_sent_are_those_of_the_formula(sent, has_shared_memory):
+    formula = _formula_at_once if has_shared_memory else _formula
+    for name, sizes in LISTS.items():
+        num_bytes = 4 * sum(sizes)
+        if num_bytes % (CACHE_LINES * adasum.size()) == 0:
+            assert sent[f"sum {name}"] == formula(num_bytes, 0)
+            assert sent[f"adasum {name}"] == formula(num_bytes, len(sizes))

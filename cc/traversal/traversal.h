@@ -1,0 +1,23 @@
+// Leaves, a wire and a reduction: one vector for all.
+#ifndef ADASUM_TRAVERSAL_TRAVERSAL_H_
+#define ADASUM_TRAVERSAL_TRAVERSAL_H_
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/schedule.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/reduction.h"
+#include "cc/traversal/packed_leaf.h"
+
+namespace adasum {
+
+// How a vector of `num_bytes` travels; the same on all ranks.
+Way WayOf(const Transport& transport, int64_t num_bytes);
+
+// Reduces over all leaves of `transport`; collective. Bytes sent per leaf: BytesSent (schedule.h),
+// and those of kHalves besides where kAtOnce finds that operands cancel.
+void ReduceLeaves(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
+                  Arithmetic& arithmetic, LeafScratch& scratch);
+
+}  // namespace adasum
+
+#endif  // ADASUM_TRAVERSAL_TRAVERSAL_H_
