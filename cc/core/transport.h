@@ -40,7 +40,8 @@ class Transport {
   virtual int size() const = 0;
 
   // Sends and receives at the same time; returns when the received bytes are there and `send` may
-  // be overwritten. A side of 0 bytes is left out, also on the peer.
+  // be overwritten. A side of 0 bytes is left out, also on the peer. Where ranks read each other's
+  // memory, up to ShortBytes are sent without waiting for more than the peer's taking of the last.
   virtual void SendRecv(const Send& send, const Recv& recv) = 0;
 
   // As SendRecv with one peer, but a transport whose ranks can read each other's memory returns

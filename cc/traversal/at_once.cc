@@ -63,12 +63,20 @@ class AtOnce {
   Range Part(int rank) const { return PartOf(rank, size_, leaf_.all().size()); }
   Steps MakeSteps() const;
 
-  // Calls meet(to, from) until this leaf has sent to all others and heard from all.
-  template <typename Meet>
-  void ForEachPeer(Meet meet) const {
-    for (int shift = 1; shift < size_; ++shift) {
-      meet((rank_ + shift) % size_, (rank_ + size_ - shift) % size_);
-    }
+  // Calls visit(peer) for all other leaves, those behind this one first: not all at the same.
+  template <typename Visit>
+  void ForEachPeer(Visit visit) const {
+    for (int shift = 1; shift < size_; ++shift) visit((rank_ + shift) % size_);
+  }
+  // Sends `Send offer(peer)` to all, and then calls take(peer, address) with what each sends, which
+  // has `Range wanted(peer)`: no leaf waits for another before all can hear from it.
+  template <typename Offers, typename Wanted, typename Take>
+  void Exchange(Offers offer, Wanted wanted, Take take) {
+    ForEachPeer([&](int peer) { transport_.Exchange(offer(peer), {peer, nullptr, 0}); });
+    ForEachPeer([&](int peer) {
+      const int64_t num_bytes = leaf_.Bytes(wanted(peer));
+      take(peer, transport_.Exchange({peer, nullptr, 0}, {peer, nullptr, num_bytes}));
+    });
   }
   // Where this leaf packs what `peer` combines of step i.
   char* PackedPlace(int64_t i, int peer) const {
@@ -121,16 +129,17 @@ Steps AtOnce::MakeSteps() const {
 
 // The other leaves' parts of this leaf's vector.
 void AtOnce::Pack(int64_t i) {
-  ForEachPeer([&](int peer, int) { leaf_.Packed(steps_.Of(Part(peer), i), PackedPlace(i, peer)); });
+  ForEachPeer([&](int peer) { leaf_.Packed(steps_.Of(Part(peer), i), PackedPlace(i, peer)); });
 }
 
 void AtOnce::Offer(int64_t i) {
   Pack(i);
-  const int64_t own_bytes = leaf_.Bytes(steps_.keep(i));
-  ForEachPeer([&](int to, int from) {
-    Theirs(i, from) = transport_.Exchange(
-        {to, PackedPlace(i, to), leaf_.Bytes(steps_.Of(Part(to), i))}, {from, nullptr, own_bytes});
-  });
+  Exchange(
+      [&](int peer) {
+        return Send{peer, PackedPlace(i, peer), leaf_.Bytes(steps_.Of(Part(peer), i))};
+      },
+      [&](int) { return steps_.keep(i); },
+      [&](int peer, const void* theirs) { Theirs(i, peer) = theirs; });
 }
 
 std::vector<const void*> AtOnce::Runs(int64_t i, int64_t begin) {
@@ -165,9 +174,16 @@ std::vector<double> AtOnce::SumOverLeaves(std::vector<double> grams) {
   const size_t count = grams.size();
   const int64_t num_bytes = static_cast<int64_t>(count * sizeof(double));
   std::vector<double> all(size_ * count);
-  ForEachPeer([&](int to, int from) {
-    transport_.SendRecv({to, grams.data(), num_bytes}, {from, &all[from * count], num_bytes});
-  });
+  auto send = [&](int peer) { return Send{peer, grams.data(), num_bytes}; };
+  auto receive = [&](int peer) { return Recv{peer, &all[peer * count], num_bytes}; };
+  if (num_bytes <= transport_.ShortBytes()) {
+    ForEachPeer([&](int peer) { transport_.SendRecv(send(peer), {peer, nullptr, 0}); });
+    ForEachPeer([&](int peer) { transport_.SendRecv({peer, nullptr, 0}, receive(peer)); });
+  } else {
+    ForEachPeer([&](int peer) {
+      transport_.SendRecv(send(peer), receive((2 * rank_ + size_ - peer) % size_));
+    });
+  }
   std::copy(grams.begin(), grams.end(), all.begin() + rank_ * count);
   std::vector<double> sums(all.begin(), all.begin() + count);
   for (size_t i = count; i < all.size(); ++i) sums[i % count] += all[i];
@@ -221,11 +237,9 @@ void AtOnce::CombineTile(Range tile, std::vector<const void*> runs, char* result
 // Everybody fetches every part of the result.
 void AtOnce::GiveBack(int64_t i) {
   const int64_t own_bytes = leaf_.Bytes(steps_.keep(i));
-  ForEachPeer([&](int to, int from) {
-    const Range part = steps_.Of(Part(from), i);
-    leaf_.Deliver(part, transport_.Exchange({to, ResultPlace(i), own_bytes},
-                                            {from, nullptr, leaf_.Bytes(part)}));
-  });
+  Exchange([&](int peer) { return Send{peer, ResultPlace(i), own_bytes}; },
+           [&](int peer) { return steps_.Of(Part(peer), i); },
+           [&](int peer, const void* result) { leaf_.Deliver(steps_.Of(Part(peer), i), result); });
 }
 
 }  // namespace
