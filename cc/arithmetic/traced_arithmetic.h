@@ -13,10 +13,12 @@ class TracedArithmetic : public Arithmetic {
   TracedArithmetic(Arithmetic* inner, Timeline* timeline) : inner_(inner), timeline_(timeline) {}
 
   int Width() const override { return inner_->Width(); }
+  int StepsAhead() const override { return inner_->StepsAhead(); }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override {
     TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, pieces));
     inner_->AddMoments(dtype, pieces, moments);
   }
+  void AwaitMoments() override { inner_->AwaitMoments(); }
   void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override {
     TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, stacks));
     inner_->AddGrams(dtype, n, stacks, grams);

@@ -13,6 +13,7 @@ void Arithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, 
       }
       std::vector<Moments> moments(pieces.size());
       AddMoments(dtype, pieces, moments.data());
+      AwaitMoments();
       for (size_t k = 0; k < stacks.size(); ++k) {
         double* gram = grams + stacks[k].segment * GramSize(n);
         gram[GramIndex(n, i, j)] += moments[k].dot;

@@ -60,8 +60,16 @@ class Arithmetic {
   // ranks of a collective.
   virtual int Width() const { return 1; }
 
-  // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only.
+  // How many steps' work is best put ahead of the exchange that needs it: none where work is done
+  // when a call returns, some where a call only puts it on a queue (a GPU's stream), so that the
+  // queue has something to do while the thread exchanges.
+  virtual int StepsAhead() const { return 0; }
+
+  // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only. The
+  // sums are there when AwaitMoments returns, added in the order of the calls; till then `moments`
+  // stays where it is.
   virtual void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) = 0;
+  virtual void AwaitMoments() {}
 
   // grams[stack.segment * GramSize(n) ...] += the inner products of the first n operands of each
   // stack, accumulated in float64; n at least 2. Floats only.

@@ -53,6 +53,12 @@ class Transport {
     return recv.bytes;
   }
 
+  // The next so many Exchanges, behind those that were announced before, need to wait for nothing
+  // but what the arithmetic has been told so far: it may do what it is told later while they are
+  // under way. They are the next to be made, in this order. An exchange that was not announced
+  // waits for everything; so does any where arithmetic is done when its calls return.
+  virtual void Announce(int64_t /*num_exchanges*/) {}
+
   // Returns when the peer has called it too: all that it sent before is there, and all that it was
   // sent before is read.
   virtual void Meet(int peer);

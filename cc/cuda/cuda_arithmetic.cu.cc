@@ -3,6 +3,16 @@
 #include <cuda_runtime_api.h>
 
 namespace adasum {
+namespace {
+
+// Buffers that grow are freed, and cudaFree waits for the device: so they grow seldom.
+int64_t RoomFor(int64_t num_bytes) {
+  int64_t room = 4096;
+  while (room < num_bytes) room *= 2;
+  return room;
+}
+
+}  // namespace
 
 template <typename Launch>
 void CudaArithmetic::WithList(DType dtype, const std::vector<Piece>& pieces,
@@ -14,18 +24,19 @@ void CudaArithmetic::WithList(DType dtype, const std::vector<Piece>& pieces,
   const int64_t num_bytes =
       list_bytes + (coefficients == nullptr ? 0 : num_pieces * sizeof(Coefficients));
   Upload& upload = uploads_[turn_++ % kNumUploads];
-  upload.used.Await(*limits_, rank_);
-  char* host = static_cast<char*>(upload.host.Get(num_bytes));
+  Collect(&upload);
+  char* host = static_cast<char*>(upload.host.Get(RoomFor(num_bytes)));
   WriteCudaWork(pieces, ElementBytes(dtype), host);
   if (coefficients != nullptr) {
     Coefficients* of_piece = reinterpret_cast<Coefficients*>(host + list_bytes);
     for (const Piece& piece : pieces) *of_piece++ = coefficients[piece.segment];
   }
-  char* device = static_cast<char*>(upload.device.Get(num_bytes));
+  char* device = static_cast<char*>(upload.device.Get(RoomFor(num_bytes)));
   CheckCuda(cudaMemcpyAsync(device, host, num_bytes, cudaMemcpyHostToDevice, stream_->get()),
             "cudaMemcpyAsync");
-  launch(CudaLaunch{dtype, CudaWorkAt(device, num_pieces, num_chunks), stream_->get()},
-         reinterpret_cast<const Coefficients*>(device + list_bytes));
+  launch(List{{dtype, CudaWorkAt(device, num_pieces, num_chunks), stream_->get()},
+              reinterpret_cast<const Coefficients*>(device + list_bytes),
+              &upload});
   upload.used.Record(stream_->get());
 }
 
@@ -40,53 +51,72 @@ unsigned* CudaArithmetic::Arrivals(int64_t num_pieces) {
 }
 
 void CudaArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) {
-  if (pieces.empty()) return;
-  const int64_t num_bytes = static_cast<int64_t>(pieces.size() * sizeof(Moments));
-  Moments* on_host = static_cast<Moments*>(moments_on_host_.Get(num_bytes));
-  WithList(dtype, pieces, nullptr, [&](const CudaLaunch& launch, const Coefficients*) {
-    const int64_t partial_bytes = launch.work.num_chunks * static_cast<int64_t>(sizeof(Moments));
-    Moments* of_piece = static_cast<Moments*>(moments_.Get(num_bytes));
-    LaunchMoments(launch, {of_piece, static_cast<Moments*>(partials_.Get(partial_bytes)),
-                           Arrivals(launch.work.num_pieces)});
-    CheckCuda(cudaMemcpyAsync(on_host, of_piece, num_bytes, cudaMemcpyDeviceToHost, stream_->get()),
+  WithList(dtype, pieces, nullptr, [&](const List& list) {
+    const CudaWork& work = list.launch.work;
+    const int64_t num_bytes = work.num_pieces * static_cast<int64_t>(sizeof(Moments));
+    const int64_t partial_bytes = work.num_chunks * static_cast<int64_t>(sizeof(Moments));
+    Moments* of_piece = static_cast<Moments*>(moments_.Get(RoomFor(num_bytes)));
+    LaunchMoments(list.launch,
+                  {of_piece, static_cast<Moments*>(partials_.Get(RoomFor(partial_bytes))),
+                   Arrivals(work.num_pieces)});
+    Upload& upload = *list.upload;
+    CheckCuda(cudaMemcpyAsync(upload.moments.Get(RoomFor(num_bytes)), of_piece, num_bytes,
+                              cudaMemcpyDeviceToHost, stream_->get()),
               "cudaMemcpyAsync");
+    upload.segments.clear();
+    for (const Piece& piece : pieces) upload.segments.push_back(piece.segment);
+    upload.sums = moments;
   });
-  moments_there_.Record(stream_->get());
-  moments_there_.Await(*limits_, rank_);
-  for (const Piece& piece : pieces) {
-    Moments& of_segment = moments[piece.segment];
-    of_segment.dot += on_host->dot;
-    of_segment.left_norm2 += on_host->left_norm2;
-    of_segment.right_norm2 += on_host->right_norm2;
-    ++on_host;
+}
+
+void CudaArithmetic::AwaitMoments() {
+  // The next in turn is the oldest.
+  for (int64_t i = 0; i < kNumUploads; ++i) {
+    Upload& upload = uploads_[(turn_ + i) % kNumUploads];
+    if (upload.sums != nullptr) Collect(&upload);
   }
+}
+
+void CudaArithmetic::DropMoments() {
+  for (Upload& upload : uploads_) upload.sums = nullptr;
+}
+
+void CudaArithmetic::Collect(Upload* upload) {
+  upload->used.Await(*limits_, rank_);
+  if (upload->sums == nullptr) return;
+  const int64_t num_bytes = static_cast<int64_t>(upload->segments.size() * sizeof(Moments));
+  const Moments* of_piece = static_cast<const Moments*>(upload->moments.Get(num_bytes));
+  for (int64_t segment : upload->segments) {
+    Moments& sum = upload->sums[segment];
+    sum.dot += of_piece->dot;
+    sum.left_norm2 += of_piece->left_norm2;
+    sum.right_norm2 += of_piece->right_norm2;
+    ++of_piece;
+  }
+  upload->sums = nullptr;
 }
 
 void CudaArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                              const Coefficients* coefficients) {
-  WithList(dtype, pieces, coefficients, [](const CudaLaunch& launch, const Coefficients* of_piece) {
-    LaunchCombine(launch, of_piece);
-  });
+  WithList(dtype, pieces, coefficients,
+           [](const List& list) { LaunchCombine(list.launch, list.coefficients); });
   CopyResults(dtype, pieces);
 }
 
 void CudaArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
-  WithList(dtype, pieces, nullptr,
-           [](const CudaLaunch& launch, const Coefficients*) { LaunchAdd(launch); });
+  WithList(dtype, pieces, nullptr, [](const List& list) { LaunchAdd(list.launch); });
   CopyResults(dtype, pieces);
 }
 
 void CudaArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
-  WithList(DType::kBool, pieces, nullptr,
-           [](const CudaLaunch& launch, const Coefficients*) { LaunchLogicalAnd(launch); });
+  WithList(DType::kBool, pieces, nullptr, [](const List& list) { LaunchLogicalAnd(list.launch); });
   CopyResults(DType::kBool, pieces);
 }
 
 void CudaArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
   std::vector<Piece> in_place = pieces;
   for (Piece& piece : in_place) piece.left = piece.out;
-  WithList(dtype, in_place, nullptr,
-           [=](const CudaLaunch& launch, const Coefficients*) { LaunchDivide(launch, divisor); });
+  WithList(dtype, in_place, nullptr, [=](const List& list) { LaunchDivide(list.launch, divisor); });
   CopyResults(dtype, pieces);
 }
 
@@ -101,8 +131,7 @@ void CudaArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
 }
 
 void CudaArithmetic::CopyPieces(DType dtype, const std::vector<Piece>& pieces) {
-  WithList(dtype, pieces, nullptr,
-           [](const CudaLaunch& launch, const Coefficients*) { LaunchCopy(launch); });
+  WithList(dtype, pieces, nullptr, [](const List& list) { LaunchCopy(list.launch); });
 }
 
 void CudaArithmetic::DeliverPieces(DType dtype, const std::vector<Piece>& pieces) {

@@ -1,5 +1,5 @@
-// Arithmetic on device memory: every call puts work on one stream and returns, but for the
-// moments, which are wanted on the host.
+// Arithmetic on device memory: every call puts work on one stream and returns. Moments, which are
+// wanted on the host, are waited for once, when all have been launched.
 #ifndef ADASUM_CUDA_CUDA_ARITHMETIC_CU_H_
 #define ADASUM_CUDA_CUDA_ARITHMETIC_CU_H_
 
@@ -17,7 +17,12 @@ class CudaArithmetic : public Arithmetic {
   CudaArithmetic(const Stream* stream, const WaitLimits* limits, int rank)
       : stream_(stream), limits_(limits), rank_(rank) {}
 
+  // Enough that the stream has work while the thread exchanges a step, and tells a peer of it.
+  int StepsAhead() const override { return 2; }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
+  void AwaitMoments() override;
+  // Forgets the moments that nobody awaits any more, when no work is left.
+  void DropMoments();
   void Combine(DType dtype, const std::vector<Piece>& pieces,
                const Coefficients* coefficients) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
@@ -29,15 +34,28 @@ class CudaArithmetic : public Arithmetic {
   void DeliverPieces(DType dtype, const std::vector<Piece>& pieces) override;
 
  private:
-  // A list on its way to the device, and until the kernel that reads it is done.
+  // A list on its way to the device, and until the kernel that reads it is done; then its moments,
+  // until they are added to those of the segments.
   struct Upload {
     Scratch host{ThePinnedMemory()};
     Scratch device{TheDeviceMemory()};
+    Scratch moments{ThePinnedMemory()};  // of each piece
+    std::vector<int64_t> segments;       // of each piece
+    Moments* sums = nullptr;             // where they belong, of each segment; null if nowhere
     Event used;
   };
-  // With several in turn a launch waits for none of those just before it.
-  static constexpr int kNumUploads = 4;
+  // With several in turn a launch waits for none of those just before it: two of a step, and two
+  // for each of StepsAhead.
+  static constexpr int kNumUploads = 8;
 
+  struct List {
+    CudaLaunch launch;
+    const Coefficients* coefficients;  // of each piece
+    Upload* upload;
+  };
+
+  // Waits until an upload may be used again; what it found has been added.
+  void Collect(Upload* upload);
   // Calls launch(list) with `pieces` on the device, and the coefficients of each behind them if
   // `coefficients` (of each segment) is not null.
   template <typename Launch>
@@ -52,13 +70,11 @@ class CudaArithmetic : public Arithmetic {
   const WaitLimits* limits_;
   const int rank_;
   Upload uploads_[kNumUploads];
-  int turn_ = 0;
+  int64_t turn_ = 0;
   Scratch moments_{TheDeviceMemory()};
   Scratch partials_{TheDeviceMemory()};
   Scratch arrivals_{TheDeviceMemory()};
   int64_t num_arrivals_ = 0;
-  Scratch moments_on_host_{ThePinnedMemory()};
-  Event moments_there_;
 };
 
 }  // namespace adasum

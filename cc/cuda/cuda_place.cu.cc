@@ -25,18 +25,18 @@ struct Leaf {
 // then. Kernels wait for no other rank, so that this wait is short.
 class Drained {
  public:
-  explicit Drained(const Leaf& leaf) : leaf_(leaf) {}
+  explicit Drained(Leaf& leaf) : leaf_(leaf) {}
   ~Drained() {
     const Staging& staging = leaf_.exchanges.staging;
-    for (const Stream* stream : {&staging.off, &staging.onto, &leaf_.stream}) {
-      cudaStreamSynchronize(stream->get());
-    }
+    const Stream* const streams[] = {&staging.off, &staging.onto, &leaf_.stream};
+    for (const Stream* stream : streams) cudaStreamSynchronize(stream->get());
+    leaf_.arithmetic.DropMoments();
   }
   Drained(const Drained&) = delete;
   Drained& operator=(const Drained&) = delete;
 
  private:
-  const Leaf& leaf_;
+  Leaf& leaf_;
 };
 
 class CudaPlace : public DevicePlace, public std::enable_shared_from_this<CudaPlace> {

@@ -22,6 +22,7 @@ DeviceTransport::DeviceTransport(Transport* wire, Stream* stream, Exchanges* exc
       exchanges_(exchanges),
       limits_(limits),
       staged_(wire, stream, &exchanges->staging, limits) {
+  exchanges_->announcements.Clear();
   exchanges_->buffer.Show();
   exchanges_->paths.Agree(*wire_, &exchanges_->buffer);
 }
@@ -29,8 +30,9 @@ DeviceTransport::DeviceTransport(Transport* wire, Stream* stream, Exchanges* exc
 const void* DeviceTransport::Exchange(const Send& send, const Recv& recv) {
   const int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
   const PeerPath& path = exchanges_->paths.To(peer);
-  if (path.kind == PeerPath::kStaged) return staged_.Exchange(send, recv);
-  AwaitKernels();
+  const Event& mark = exchanges_->announcements.Take();
+  if (path.kind == PeerPath::kStaged) return staged_.ExchangeBehind(mark, send, recv);
+  mark.Await(*limits_, rank());
   if (path.kind == PeerPath::kWire) {
     wire_->SendRecv(send, recv);
     return recv.bytes;
@@ -53,9 +55,12 @@ const void* DeviceTransport::ExchangePlaces(const PeerPath& path, const Send& se
           ? theirs.bytes
           : At(exchanges_->peer_buffers.Open(recv.peer, theirs.buffer), theirs.offset);
   if (path.is_same_device) return there;
-  // Once over the link, though it will be read twice. The kernels that follow wait for it.
-  CheckCuda(cudaMemcpyAsync(recv.bytes, there, recv.num_bytes, cudaMemcpyDefault, stream_->get()),
+  // Once over the link, though it will be read twice; beside the kernels of the steps before. Those
+  // that follow wait for it.
+  Stream& onto = exchanges_->staging.onto;
+  CheckCuda(cudaMemcpyAsync(recv.bytes, there, recv.num_bytes, cudaMemcpyDefault, onto.get()),
             "cudaMemcpyAsync");
+  stream_->Follow(onto);
   return recv.bytes;
 }
 
@@ -87,8 +92,9 @@ void DeviceTransport::Finish() {
 }
 
 void DeviceTransport::AwaitKernels() {
-  exchanges_->reached.Record(stream_->get());
-  exchanges_->reached.Await(*limits_, rank());
+  Event& reached = exchanges_->staging.reached;
+  reached.Record(stream_->get());
+  reached.Await(*limits_, rank());
 }
 
 void DeviceTransport::NoteReader(int peer) {

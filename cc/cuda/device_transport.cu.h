@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cc/core/transport.h"
+#include "cc/cuda/announcements.cu.h"
 #include "cc/cuda/peer_buffers.cu.h"
 #include "cc/cuda/peer_paths.cu.h"
 #include "cc/cuda/staging_transport.cu.h"
@@ -14,20 +15,25 @@ namespace adasum {
 // What a leaf keeps between collectives for its exchanges. Destroyed in reverse order: the peers'
 // buffers are closed before the own one is given back.
 struct Exchanges {
-  Exchanges(const Stream* stream, const WaitLimits* limits) : paths(stream, limits) {}
+  Exchanges(const Stream* stream, const WaitLimits* limits)
+      : paths(stream, limits), announcements(stream) {}
 
   ExportedBuffer buffer;
   PeerBuffers peer_buffers;
   PeerPaths paths;
   Staging staging;
-  Event reached;
+  Announcements announcements;
 };
 
-// Messages leave when the leaf's stream has done all that was put on it before. So whoever hears
-// from a peer knows three things: the peer's kernels have written what it sends, they have read
-// what they wanted of this leaf's memory, and whatever is launched from now on comes after both.
-// That is all the synchronisation there is between devices and processes: kernels never wait for
-// other ranks.
+// Messages leave when the leaf's stream has done all that was put on it before they were announced,
+// or before now. So whoever hears from a peer knows three things: the peer's kernels have written
+// what it sends, those before the announcement have read what they wanted of this leaf's memory,
+// and whatever is launched from now on comes after both. That is all the synchronisation there is
+// between devices and processes: kernels never wait for other ranks.
+//
+// What a peer still reads behind its announcement of a message nobody writes before another
+// message: a step's moments and combination read what the step was sent, and that is written over
+// when the same step's result comes back, announced behind its combination.
 //
 // For one request, made on all leaves.
 class DeviceTransport : public Transport {
@@ -42,7 +48,9 @@ class DeviceTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override { wire_->SendRecv(send, recv); }
   // Of device memory. What it returns is for kernels that are launched later.
   const void* Exchange(const Send& send, const Recv& recv) override;
+  void Announce(int64_t num_exchanges) override { exchanges_->announcements.Add(num_exchanges); }
   void Meet(int peer) override;
+  int64_t StepBytes(int peer) const override { return exchanges_->paths.To(peer).StepBytes(); }
   bool needs_workspace() const override { return exchanges_->paths.AnyIpc(); }
   void* Workspace(int64_t num_bytes) override { return exchanges_->buffer.Get(num_bytes); }
 
@@ -55,6 +63,7 @@ class DeviceTransport : public Transport {
 
   const void* ExchangePlaces(const PeerPath& path, const Send& send, const Recv& recv);
   Place PlaceOf(const PeerPath& path, const Send& send) const;
+  // Of all that is in the leaf's stream.
   void AwaitKernels();
   void NoteReader(int peer);
 

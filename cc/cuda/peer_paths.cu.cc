@@ -1,5 +1,6 @@
 #include "cc/cuda/peer_paths.cu.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -28,6 +29,22 @@ bool IsWanted() {
   return text == nullptr || std::strcmp(text, "0") != 0;
 }
 
+// TF_ADASUM_CUDA_STEP_BYTES; 0 if it is not set. Whole cache lines, so that a step's operands are
+// aligned as the tensors are.
+int64_t WantedStepBytes() {
+  constexpr int64_t kLine = 256;
+  const char* text = std::getenv("TF_ADASUM_CUDA_STEP_BYTES");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const int64_t num_bytes = std::strtoll(text, &end, 10);
+  if (*end == '\0' && num_bytes > 0 && num_bytes <= kMessageBytes) {
+    return (num_bytes + kLine - 1) / kLine * kLine;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "Expected TF_ADASUM_CUDA_STEP_BYTES to be a number of bytes from 1 to " +
+                  std::to_string(kMessageBytes) + ". Received: " + text);
+}
+
 template <size_t kSize>
 void Write(const std::string& text, char (&to)[kSize]) {
   std::memset(to, 0, kSize);
@@ -53,6 +70,16 @@ void EnablePeerAccess(int from, int to) {
 
 }  // namespace
 
+// Long enough that a kernel's launch, a few microseconds, is little beside a step on its way, and
+// short enough that buckets of the usual 25 MiB have several.
+constexpr int64_t kStepBytes = int64_t{4} << 20;
+
+int64_t PeerPath::StepBytes() const {
+  if (wanted_step_bytes > 0) return wanted_step_bytes;
+  const bool is_read_in_place = is_same_device && (kind == kThisProcess || kind == kIpc);
+  return is_read_in_place ? kMessageBytes : kStepBytes;
+}
+
 // The first message of a request: whether the two know each other.
 struct PeerPaths::Hello {
   uint64_t own;
@@ -67,12 +94,16 @@ struct PeerPaths::Description {
   char bus_id[16];   // of the device, among those of the host
   int32_t device;    // the same, as this process counts
   int32_t has_wire;  // that takes device memory
+  int64_t wanted_step_bytes;
   int32_t is_exported;
   cudaIpcMemHandle_t buffer;
 };
 
 PeerPaths::PeerPaths(const Stream* stream, const WaitLimits* limits)
-    : token_(RandomToken()), stream_(stream), limits_(limits) {}
+    : token_(RandomToken()),
+      wanted_step_bytes_(WantedStepBytes()),
+      stream_(stream),
+      limits_(limits) {}
 
 void PeerPaths::Agree(Transport& wire, ExportedBuffer* buffer) {
   // In the order of the traversal, in which every pair meets without waiting in a circle.
@@ -95,6 +126,11 @@ void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
   int32_t they_found = PeerPath::kStaged;
   wire.SendRecv({peer, &found, sizeof(found)}, {peer, &they_found, sizeof(they_found)});
   path.kind = found == they_found ? static_cast<PeerPath::Kind>(found) : PeerPath::kStaged;
+  // The shorter of the two, but for none.
+  path.wanted_step_bytes = std::min(mine.wanted_step_bytes, theirs.wanted_step_bytes);
+  if (path.wanted_step_bytes == 0) {
+    path.wanted_step_bytes = std::max(mine.wanted_step_bytes, theirs.wanted_step_bytes);
+  }
   path.is_same_device = std::strcmp(mine.bus_id, theirs.bus_id) == 0;
   path.agreed_with = theirs.token;
 }
@@ -108,6 +144,7 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transpo
   CheckCuda(cudaGetDevice(&mine.device), "cudaGetDevice");
   CheckCuda(cudaDeviceGetPCIBusId(mine.bus_id, sizeof(mine.bus_id), mine.device),
             "cudaDeviceGetPCIBusId");
+  mine.wanted_step_bytes = wanted_step_bytes_;
   mine.has_wire = wire.TakesDeviceMemory(peer);
   if (!IsWanted()) return mine;
   // The peer waits for an answer already: what fails here makes the two stage, and where the

@@ -21,7 +21,12 @@ struct PeerPath {
   };
   Kind kind = kStaged;
   bool is_same_device = false;
-  uint64_t agreed_with = 0;  // the peer's token; 0 as long as nothing is agreed
+  int64_t wanted_step_bytes = 0;  // 0: what suits the way
+  uint64_t agreed_with = 0;       // the peer's token; 0 as long as nothing is agreed
+
+  // At a time. What has to be brought here comes in steps, so that kernels work on one while the
+  // next is on its way; what is read where it is needs none.
+  int64_t StepBytes() const;
 };
 
 // Of one leaf on one device, kept from request to request. One thread at a time.
@@ -53,6 +58,7 @@ class PeerPaths {
   void Move(void* to, const void* from, cudaMemcpyKind direction, int rank);
 
   const uint64_t token_;  // of this leaf on this device
+  const int64_t wanted_step_bytes_;
   const Stream* stream_;
   const WaitLimits* limits_;
   std::map<int, PeerPath> paths_;

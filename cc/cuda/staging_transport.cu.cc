@@ -44,9 +44,15 @@ void StagingTransport::StartOnto(const Recv& recv, int64_t chunk) {
 }
 
 const void* StagingTransport::Exchange(const Send& send, const Recv& recv) {
+  staging_->reached.Record(stream_->get());
+  return ExchangeBehind(staging_->reached, send, recv);
+}
+
+const void* StagingTransport::ExchangeBehind(const Event& mark, const Send& send,
+                                             const Recv& recv) {
   // Kernels before this may still write what is sent, and read where it is received.
-  staging_->off.Follow(*stream_);
-  staging_->onto.Follow(*stream_);
+  mark.Hold(staging_->off.get());
+  mark.Hold(staging_->onto.get());
   const int64_t longest = std::max(send.num_bytes, recv.num_bytes);
   const int64_t num_chunks = (longest + kChunkBytes - 1) / kChunkBytes;
   for (int64_t chunk = 0; chunk < std::min<int64_t>(num_chunks, Staging::kNumPlaces); ++chunk) {

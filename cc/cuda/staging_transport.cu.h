@@ -16,12 +16,13 @@ struct Staging {
   // Enough that a copy each way and the wire never wait for a free place.
   static constexpr int kNumPlaces = 4;
 
-  Stream off;  // device to host
-  Stream onto;
+  Stream off;   // device to host
+  Stream onto;  // to this device: from the host, or from another device
   Scratch outgoing{ThePinnedMemory()};
   Scratch incoming{ThePinnedMemory()};
   Event left[kNumPlaces];     // the chunk is in the outgoing place
   Event arrived[kNumPlaces];  // the chunk is on the device, its incoming place free
+  Event reached;              // by the kernels, when an exchange began
 };
 
 class StagingTransport : public Transport {
@@ -36,6 +37,9 @@ class StagingTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override { inner_->SendRecv(send, recv); }
   // Of device memory. Kernels launched later find the received bytes; `send` is free on return.
   const void* Exchange(const Send& send, const Recv& recv) override;
+  // The same, beside kernels that were launched after `mark`: none of them writes what is sent, or
+  // has to do with where it is received.
+  const void* ExchangeBehind(const Event& mark, const Send& send, const Recv& recv);
 
  private:
   void StartOff(const Send& send, int64_t chunk);

@@ -1,5 +1,7 @@
 #include "cc/traversal/halving.h"
 
+#include <algorithm>
+
 #include "cc/core/bytes.h"
 
 namespace adasum {
@@ -25,6 +27,7 @@ Halving::Halving(const Traversed& traversed, const Level& level)
       steps_(traversed.StepsWith(level.peer, level.keep, level.give)),
       packs_twice_(level.distance == 1 && traversed.transport.needs_workspace() &&
                    traversed.transport.CanRead(level.peer) && steps_.size() > Turns::kPacked),
+      given_(steps_.size()),
       theirs_(steps_.size()),
       moments_(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0) {}
 
@@ -38,6 +41,11 @@ void Halving::Run() {
   }
   CombineSteps();
   in_.leaf.SetCombined();
+}
+
+void Halving::Pack(int64_t i) {
+  given_[i] = PackedStep(i);
+  in_.transport.Announce(1);
 }
 
 const void* Halving::PackedStep(int64_t i) {
@@ -55,13 +63,17 @@ void Halving::Offer(int64_t i) {
                     ? nullptr
                     : in_.Landing(in_.leaf.Bytes(level_.keep)) +
                           in_.leaf.Bytes({level_.keep.begin, keep.begin});
-  theirs_[i] = in_.transport.Exchange({level_.peer, PackedStep(i), in_.leaf.Bytes(give)},
+  theirs_[i] = in_.transport.Exchange({level_.peer, given_[i], in_.leaf.Bytes(give)},
                                       {level_.peer, place, in_.leaf.Bytes(keep)});
 }
 
-// Each side learns what it needs to know of the other's vector.
+// Each side learns what it needs to know of the other's vector. What a step gives is packed before
+// the moments of the steps in front of it, so that its exchange has no need to wait for them.
 void Halving::ExchangeSteps() {
-  for (int64_t i = 0; i < steps_.size(); ++i) {
+  const int64_t ahead = in_.arithmetic.StepsAhead();
+  for (int64_t i = -ahead; i < steps_.size(); ++i) {
+    if (i + ahead < steps_.size()) Pack(i + ahead);
+    if (i < 0) continue;
     Offer(i);
     if (moments_.empty()) continue;
     in_.arithmetic.AddMoments(in_.leaf.dtype(), Pieces(i, nullptr, false), moments_.data());
@@ -72,6 +84,7 @@ void Halving::ExchangeSteps() {
 // sides of each exchange add the same two numbers, so all ranks end with the same bits.
 void Halving::SumOverBlock() {
   if (moments_.empty()) return;
+  in_.arithmetic.AwaitMoments();
   std::vector<Moments> theirs(moments_.size());
   int64_t num_bytes = static_cast<int64_t>(moments_.size() * sizeof(Moments));
   for (int round = 1; round <= level_.distance; round *= 2) {
@@ -87,13 +100,16 @@ void Halving::SumOverBlock() {
 
 // From the last step to the first: the last are what the cache still has. When this rank hears of
 // a step, the peer has done with everything two steps before in this order, so that places taken
-// in turn are free: a packed one, kPacked steps later, a result's, kResults later.
+// in turn are free, kPacked steps later. Where arithmetic works ahead, results go back that many
+// steps later.
 void Halving::CombineSteps() {
   const int64_t num_steps = steps_.size();
+  const int64_t ahead = in_.arithmetic.StepsAhead();
   for (int64_t i = num_steps - 1; i >= 0; --i) {
-    const bool is_returning = is_last_ && i + 1 < num_steps;
+    const bool is_returning = is_last_ && i + 1 + ahead < num_steps;
     if (i < first_packed_) {
       if (moments_.empty()) {
+        Pack(i);
         Offer(i);
       } else {
         // That of the steps that stayed it has combined the first, whose place is taken now.
@@ -102,10 +118,11 @@ void Halving::CombineSteps() {
         if (!is_returning) in_.transport.Meet(level_.peer);
       }
     }
-    if (is_returning) GiveBack(i + 1);
+    if (is_returning) GiveBack(i + 1 + ahead);
     CombineStep(i);
+    if (is_last_) in_.transport.Announce(1);
   }
-  if (is_last_ && num_steps > 0) GiveBack(0);
+  for (int64_t i = std::min(ahead, num_steps - 1); is_last_ && i >= 0; --i) GiveBack(i);
 }
 
 void Halving::CombineStep(int64_t i) {

@@ -64,6 +64,7 @@ class Halving {
   void CombineSteps();
   void CombineStep(int64_t i);
   void GiveBack(int64_t i);
+  void Pack(int64_t i);
   void Offer(int64_t i);
   const void* PackedStep(int64_t i);
   std::vector<Piece> Pieces(int64_t i, void* out, bool is_final) const;
@@ -77,7 +78,9 @@ class Halving {
   const bool packs_twice_;
   // From here on packed steps stay from the moments to the combination.
   int64_t first_packed_ = 0;
-  std::vector<const void*> theirs_;  // of every step, what the peer gives
+  // Of every step, what this leaf gives, and what the peer gives.
+  std::vector<const void*> given_;
+  std::vector<const void*> theirs_;
   std::vector<Moments> moments_;
 };
 

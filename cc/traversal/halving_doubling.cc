@@ -31,6 +31,7 @@ class Traversal {
     for (const Level& level : schedule_.levels) Halving(traversed_, level).Run();
     for (auto level = schedule_.levels.rbegin() + 1; level < schedule_.levels.rend(); ++level) {
       Steps steps = traversed_.StepsWith(level->peer, level->keep, level->give);
+      transport_.Announce(steps.size());  // what was received is delivered meanwhile
       for (int64_t i = 0; i < steps.size(); ++i) {
         traversed_.Gather(*level, steps.keep(i), leaf_.Work(steps.keep(i)), steps.give(i));
       }
@@ -79,6 +80,7 @@ class Traversal {
   void ReturnToFolded() {
     int peer = schedule_.fold_peer;
     Steps steps = traversed_.StepsWith(peer, all_, {});
+    transport_.Announce(steps.size());
     for (int64_t i = 0; i < steps.size(); ++i) {
       Range part = steps.keep(i);
       transport_.Exchange({peer, leaf_.Work(part), leaf_.Bytes(part)}, {peer, nullptr, 0});

@@ -54,7 +54,10 @@ class Doubling {
         leaf_.Pieces(all_, level.is_left ? nullptr : landing_, level.is_left ? landing_ : nullptr,
                      leaf_.Work(all_), is_last);
     std::vector<Moments> moments(reduction_.NeedsMoments() ? leaf_.num_segments() : 0);
-    if (!moments.empty()) arithmetic_.AddMoments(leaf_.dtype(), pieces, moments.data());
+    if (!moments.empty()) {
+      arithmetic_.AddMoments(leaf_.dtype(), pieces, moments.data());
+      arithmetic_.AwaitMoments();
+    }
     reduction_.Combine({leaf_.dtype(), pieces,
                         CountLeaves(transport_.rank(), transport_.size(), level.distance), is_last,
                         moments, arithmetic_});

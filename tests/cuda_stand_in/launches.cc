@@ -1,6 +1,8 @@
 // What the launchers of cc/arithmetic promise, kept by the arithmetic for the CPU. The kernels
 // themselves are run by tests/cc/cuda_*_test; here it is when they run and on which memory.
 
+#include "tests/cuda_stand_in/launches.h"
+
 #include <cstring>
 
 #include "cc/arithmetic/arithmetic_cuda.h"
@@ -8,9 +10,24 @@
 #include "tests/cuda_stand_in/devices.h"
 #include "tests/cuda_stand_in/streams.h"
 
+namespace cuda_stand_in {
+namespace {
+
+Watch& TheWatch() {
+  static auto* watch = new Watch{[](Kernel) {}, [](Kernel) {}, [](Kernel) {}};
+  return *watch;
+}
+
+}  // namespace
+
+void SetWatch(Watch watch) { TheWatch() = std::move(watch); }
+
+}  // namespace cuda_stand_in
+
 namespace adasum {
 namespace {
 
+using cuda_stand_in::Kernel;
 using cuda_stand_in::OnDevice;
 
 template <typename T>
@@ -38,11 +55,14 @@ std::vector<Piece> PiecesOn(int device, const CudaLaunch& launch, int touches) {
 }
 
 template <typename Apply>
-void Launch(const CudaLaunch& launch, int touches, Apply apply) {
+void Launch(const CudaLaunch& launch, int touches, Apply apply, Kernel kernel = Kernel::kOther) {
+  cuda_stand_in::TheWatch().launched(kernel);
   cuda_stand_in::Enqueue(launch.stream, [=](int device) {
+    cuda_stand_in::TheWatch().begins(kernel);
     CpuArithmetic arithmetic;
     apply(arithmetic, PiecesOn(device, launch, touches), device);
     arithmetic.Finish();
+    cuda_stand_in::TheWatch().ended(kernel);
   });
 }
 
@@ -55,23 +75,28 @@ void CopyEach(DType dtype, const std::vector<Piece>& pieces) {
 }  // namespace
 
 void LaunchMoments(const CudaLaunch& launch, const CudaMomentsMemory& memory) {
-  Launch(launch, kRight, [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int device) {
-    ArrayOn(device, memory.partials, launch.work.num_chunks);
-    const unsigned* arrivals = ArrayOn(device, memory.arrivals, launch.work.num_pieces);
-    Moments* moments = ArrayOn(device, memory.moments, launch.work.num_pieces);
-    for (int64_t i = 0; i < launch.work.num_pieces; ++i) {
-      if (arrivals[i] != 0) cuda_stand_in::Die("a counter of arrivals that is not zero");
-      moments[i] = {};
-    }
-    cpu.AddMoments(launch.dtype, pieces, moments);
-  });
+  Launch(
+      launch, kRight,
+      [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int device) {
+        ArrayOn(device, memory.partials, launch.work.num_chunks);
+        const unsigned* arrivals = ArrayOn(device, memory.arrivals, launch.work.num_pieces);
+        Moments* moments = ArrayOn(device, memory.moments, launch.work.num_pieces);
+        for (int64_t i = 0; i < launch.work.num_pieces; ++i) {
+          if (arrivals[i] != 0) cuda_stand_in::Die("a counter of arrivals that is not zero");
+          moments[i] = {};
+        }
+        cpu.AddMoments(launch.dtype, pieces, moments);
+      },
+      Kernel::kMoments);
 }
 
 void LaunchCombine(const CudaLaunch& launch, const Coefficients* coefficients) {
-  Launch(launch, kRight | kOut,
-         [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int device) {
-           cpu.Combine(launch.dtype, pieces, ArrayOn(device, coefficients, launch.work.num_pieces));
-         });
+  Launch(
+      launch, kRight | kOut,
+      [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int device) {
+        cpu.Combine(launch.dtype, pieces, ArrayOn(device, coefficients, launch.work.num_pieces));
+      },
+      Kernel::kCombine);
 }
 
 void LaunchAdd(const CudaLaunch& launch) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "cc/cuda/exported_memory.cu.h"
 #include "cc/cuda/staging_transport.cu.h"
@@ -42,8 +43,12 @@ class Requests {
   }
 
   void Check(const GpuRequest& request) {
+    Run(request, Draw(request, ranks_.size() * num_replicas_, &random_));
+  }
+
+  // Returns a result.
+  std::unique_ptr<GpuSide> Run(const GpuRequest& request, const LeafValues& leaves) {
     Scope scope(Describe(request));
-    const LeafValues leaves = Draw(request, ranks_.size() * num_replicas_, &random_);
     std::vector<std::unique_ptr<GpuSide>> sides;
     for (int rank = 0; rank < ranks_.size(); ++rank) {
       DeviceScope device(DeviceOf(rank));
@@ -54,6 +59,7 @@ class Requests {
     for (auto& side : sides) CHECK_EQ(test::Describe(side->Await()), "");
     sides[0]->Check(leaves);
     for (auto& side : sides) CheckEqualBits(request, *sides[0], *side);
+    return std::move(sides[0]);
   }
 
  private:
@@ -89,6 +95,38 @@ TEST(AllDTypes) {
     requests.Check({dtype, "sum", false, kCounts});
     requests.Check({dtype, "mean", false, kCounts});
   }
+}
+
+// Results don't depend on how many steps a tensor takes: bit by bit where the order of the sums
+// does not matter either, else as close to the tree.
+TEST(StepsDoNotShow) {
+  const std::vector<int64_t> counts = {1, 0, 3001, 65, 20003, 7, 0};
+  const GpuRequest first{DType::kInt32, "sum", false, {1}};
+  for (const char* ipc : {"0", "1"}) {
+    setenv("TF_ADASUM_CUDA_IPC", ipc, 1);
+    for (int num_ranks = 1; num_ranks <= 5; ++num_ranks) {
+      Scope scope(std::to_string(num_ranks) + " ranks, TF_ADASUM_CUDA_IPC=" + ipc);
+      Requests whole(Wire::kSharedMemory, num_ranks, 1);
+      whole.Check(first);
+      Requests stepped(Wire::kSharedMemory, num_ranks, 1);
+      setenv("TF_ADASUM_CUDA_STEP_BYTES", "4096", 1);  // looked at by a rank's first request
+      stepped.Check(first);
+      unsetenv("TF_ADASUM_CUDA_STEP_BYTES");
+      std::mt19937 random(3);
+      for (DType dtype : kDTypes) {
+        const bool is_in_place = num_ranks % 2 == 0;
+        const char* reduction = IsFloating(dtype) ? "adasum" : "mean";
+        const GpuRequest request{dtype, reduction, is_in_place, counts};
+        stepped.Check(request);
+        const LeafValues leaves = DrawOneOfEach(request, num_ranks, &random);
+        CheckEqualBits(request, *stepped.Run(request, leaves), *whole.Run(request, leaves));
+        const GpuRequest sum{dtype, "sum", !is_in_place, counts};
+        const LeafValues all = Draw(sum, num_ranks, &random);
+        CheckEqualBits(sum, *stepped.Run(sum, all), *whole.Run(sum, all));
+      }
+    }
+  }
+  unsetenv("TF_ADASUM_CUDA_IPC");
 }
 
 TEST(SeveralReplicas) {

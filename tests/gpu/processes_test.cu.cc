@@ -203,6 +203,40 @@ TEST(AWireThatTakesDeviceMemory) {
   }
 }
 
+// By every way, in steps on whose length ranks have different opinions.
+TEST(ManySteps) {
+  for (Way way : {Way::kIpc, Way::kStaged, Way::kWire}) {
+    for (Devices devices : {Devices::kOne, Devices::kAll}) {
+      for (int size : {2, 3, 4}) {
+        test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
+          const char* step[] = {"5000", "", "40000", "8192"};
+          setenv("TF_ADASUM_CUDA_STEP_BYTES", step[rank], 1);
+          setenv("TF_ADASUM_CUDA_IPC", way == Way::kIpc ? "1" : "0", 1);
+          Process process(rank, size, board, way, devices);
+          process.Check({DType::kFloat32, "adasum", false, kCounts});
+          process.Check({DType::kBFloat16, "adasum", true, {70001, 3, 0}});
+          process.Check({DType::kFloat64, "mean", true, {30011}});
+        });
+      }
+    }
+  }
+}
+
+TEST(ARefusedStep) {
+  for (const char* wrong : {"0", "-1", "4096x", "68719476736"}) {
+    test::ForEachProcess(1, kLimitSeconds, [=](int, Board* board) {
+      setenv("TF_ADASUM_CUDA_STEP_BYTES", wrong, 1);
+      auto limits = std::make_unique<WaitLimits>();
+      auto wire = test::Connect(0, 1, board, *limits);
+      Communicator communicator(std::move(limits), std::move(wire), Placement{0, 1});
+      const GpuRequest request{DType::kFloat32, "sum", false, {3}};
+      GpuSide side(request, {{{1, 2, 3}}});
+      side.Start(communicator, *MakeCudaPlace(0));
+      CHECK_TRUE(test::Contains(test::Describe(side.Await()), "TF_ADASUM_CUDA_STEP_BYTES to be"));
+    });
+  }
+}
+
 // A rank whose tensors move to another device, or come back, starts anew with all its peers.
 TEST(ARankMoves) {
   test::ForEachProcess(3, kLimitSeconds, [](int rank, Board* board) {

@@ -54,6 +54,18 @@ LeafValues Draw(const GpuRequest& request, int num_leaves, std::mt19937* random)
   return leaves;
 }
 
+LeafValues DrawOneOfEach(const GpuRequest& request, int num_leaves, std::mt19937* random) {
+  LeafValues leaves = Draw(request, num_leaves, random);
+  for (auto& leaf : leaves) {
+    for (std::vector<double>& tensor : leaf) {
+      for (size_t i = 0; i < tensor.size(); ++i) {
+        if (i != tensor.size() * 6 / 7) tensor[i] = 0;
+      }
+    }
+  }
+  return leaves;
+}
+
 DeviceElements::DeviceElements(DType dtype, const std::vector<double>& values)
     : values(dtype, values) {
   if (this->values.num_bytes() == 0) return;

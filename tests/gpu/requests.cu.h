@@ -27,6 +27,9 @@ std::string Describe(const GpuRequest& request);
 // values[leaf][tensor], random and whole numbers of the dtype's rounding.
 using LeafValues = std::vector<std::vector<std::vector<double>>>;
 LeafValues Draw(const GpuRequest& request, int num_leaves, std::mt19937* random);
+// The same with all but one value of a tensor zero, in the same place on all leaves. So every sum
+// over a tensor has one term, and the same bits in any order.
+LeafValues DrawOneOfEach(const GpuRequest& request, int num_leaves, std::mt19937* random);
 
 // A buffer on the current device for what lies in pinned host memory.
 struct DeviceElements {
