@@ -26,6 +26,8 @@ struct CudaLaunch {
 // moments[i] = those of piece i, accumulated in float64. Floats only.
 void LaunchMoments(const CudaLaunch& launch, const CudaMomentsMemory& memory);
 
+// The next four write their results to `copy` as well, where a piece has one.
+//
 // out = c.left * left + c.right * right with c = coefficients[i] in device memory. Floats only.
 void LaunchCombine(const CudaLaunch& launch, const Coefficients* coefficients);
 

@@ -94,6 +94,10 @@ struct Group {
     memcpy(&word, values, kBytes);
     *reinterpret_cast<WordType*>(to) = word;
   }
+  __device__ void StoreEach(T* to) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) to[i] = values[i];
+  }
 };
 
 // Elements in 16 bytes.

@@ -5,134 +5,30 @@
 
 #include "cc/arithmetic/cuda_elements.cu.h"
 #include "cc/arithmetic/cuda_moments.cu.h"
+#include "cc/arithmetic/cuda_operations.cu.h"
 #include "cc/arithmetic/cuda_work.h"
 
 namespace adasum {
 namespace cuda {
 
-// An operation has types In and Out, says whether it reads the right operand, and gives the
-// function of one piece: Out f(In left, In right).
-
-// Coefficients and sum are float64 for float32 and float64, and rounded once.
-template <typename T>
-struct CombineOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  const Coefficients* coefficients;  // of each piece
-  __device__ auto OfPiece(int32_t piece) const {
-    const Coefficients c = coefficients[piece];
-    return [c](T left, T right) {
-      return static_cast<T>(fma(c.left, ToDouble(left), c.right * ToDouble(right)));
-    };
-  }
+// How results get to their second place, if they have one.
+enum class Second {
+  kNone,
+  kInGroups,  // aligned as the first
+  kEach,      // element by element, from the registers that hold a group
 };
 
-template <typename T>
-struct SmallCombineOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  const Coefficients* coefficients;
-  __device__ auto OfPiece(int32_t piece) const {
-    const float c_left = static_cast<float>(coefficients[piece].left);
-    const float c_right = static_cast<float>(coefficients[piece].right);
-    return [c_left, c_right](T left, T right) {
-      return Round<T>(fmaf(c_left, ToFloat(left), c_right * ToFloat(right)));
-    };
-  }
-};
-
-// Integers as unsigned, so that an overflow wraps, as it does on the CPU.
-template <typename T>
-struct AddOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  __device__ auto OfPiece(int32_t) const {
-    return [](T left, T right) { return left + right; };
-  }
-};
-
-template <typename T>
-struct SmallAddOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  __device__ auto OfPiece(int32_t) const {
-    return [](T left, T right) { return Round<T>(ToFloat(left) + ToFloat(right)); };
-  }
-};
-
-struct OrOperation {
-  using In = uint8_t;
-  using Out = uint8_t;
-  static constexpr bool kReadsRight = true;
-  __device__ auto OfPiece(int32_t) const {
-    return [](uint8_t left, uint8_t right) { return static_cast<uint8_t>(left | right); };
-  }
-};
-
-struct AndOperation {
-  using In = uint8_t;
-  using Out = uint8_t;
-  static constexpr bool kReadsRight = true;
-  __device__ auto OfPiece(int32_t) const {
-    return [](uint8_t left, uint8_t right) { return static_cast<uint8_t>(left & right); };
-  }
-};
-
-// Integers truncate toward zero.
-template <typename T>
-struct DivideOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  T divisor;
-  __device__ auto OfPiece(int32_t) const {
-    const T by = divisor;
-    return [by](T value, T) { return value / by; };
-  }
-};
-
-template <typename T>
-struct SmallDivideOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  float divisor;
-  __device__ auto OfPiece(int32_t) const {
-    const float by = divisor;
-    return [by](T value, T) { return Round<T>(ToFloat(value) / by); };
-  }
-};
-
-template <typename T>
-struct CopyOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  __device__ auto OfPiece(int32_t) const {
-    return [](T value, T) { return value; };
-  }
-};
-
-template <typename From, typename To>
-struct ConvertOperation {
-  using In = From;
-  using Out = To;
-  static constexpr bool kReadsRight = false;
-  __device__ auto OfPiece(int32_t) const {
-    return [](From value, From) { return Round<To>(ToFloat(value)); };
-  }
+template <typename Operation>
+struct Places {
+  typename Operation::Out* out;
+  typename Operation::Out* copy;  // null for Second::kNone
 };
 
 // Groups `group`, `group` + kThreads, ... kUnroll of them: all loads before the first store.
-template <int kUnroll, int kCount, typename Operation, typename Function>
+template <Second kSecond, int kUnroll, int kCount, typename Operation, typename Function>
 __device__ inline void ApplyGroups(const Function& function, int group,
                                    const typename Operation::In* left,
-                                   const typename Operation::In* right,
-                                   typename Operation::Out* out) {
+                                   const typename Operation::In* right, Places<Operation> to) {
   Group<typename Operation::In, kCount> a[kUnroll], b[kUnroll];
 #pragma unroll
   for (int i = 0; i < kUnroll; ++i) {
@@ -142,54 +38,90 @@ __device__ inline void ApplyGroups(const Function& function, int group,
   }
 #pragma unroll
   for (int i = 0; i < kUnroll; ++i) {
+    const int element = (group + i * kThreads) * kCount;
     Group<typename Operation::Out, kCount> c;
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
       c.values[k] = function(a[i].values[k], (Operation::kReadsRight ? b : a)[i].values[k]);
     }
-    c.StoreAligned(out + (group + i * kThreads) * kCount);
+    c.StoreAligned(to.out + element);
+    if (kSecond == Second::kInGroups) c.StoreAligned(to.copy + element);
+    if (kSecond == Second::kEach) c.StoreEach(to.copy + element);
   }
 }
 
-// Elements one by one where the operands' alignments differ; else those up to the first aligned
-// one, the groups, and the rest. Each element is read and written by one thread, so that `out` may
-// be an operand.
+// Elements [begin, end) one by one.
+template <Second kSecond, typename Operation, typename Function>
+__device__ inline void ApplyEach(const Function& function, int begin, int end,
+                                 const typename Operation::In* left,
+                                 const typename Operation::In* right, Places<Operation> to) {
+  for (int i = begin + threadIdx.x; i < end; i += kThreads) {
+    const typename Operation::Out result =
+        function(left[i], (Operation::kReadsRight ? right : left)[i]);
+    to.out[i] = result;
+    if (kSecond != Second::kNone) to.copy[i] = result;
+  }
+}
+
+// Elements in 16 bytes of the wider of both types.
+template <typename Operation>
+constexpr int kGroupOfBoth = kGroupOf<typename Operation::In> < kGroupOf<typename Operation::Out>
+                                 ? kGroupOf<typename Operation::In>
+                                 : kGroupOf<typename Operation::Out>;
+
+// The `head` elements up to the first aligned one, the groups, and the rest. Each element is read
+// and written by one thread, so that both places may be operands.
+template <Second kSecond, typename Operation, typename Function>
+__device__ inline void ApplyParts(const Function& function, int head, int count,
+                                  const typename Operation::In* left,
+                                  const typename Operation::In* right, Places<Operation> to) {
+  constexpr int kCount = kGroupOfBoth<Operation>;
+  constexpr int kUnroll = Operation::kUnroll;
+  const int num_groups = (count - head) / kCount;
+  const typename Operation::In* left_groups = left + head;
+  const typename Operation::In* right_groups = Operation::kReadsRight ? right + head : left_groups;
+  const Places<Operation> to_groups = {to.out + head,
+                                       kSecond == Second::kNone ? nullptr : to.copy + head};
+  int group = threadIdx.x;
+  for (; group + (kUnroll - 1) * kThreads < num_groups; group += kUnroll * kThreads) {
+    ApplyGroups<kSecond, kUnroll, kCount>(function, group, left_groups, right_groups, to_groups);
+  }
+  for (; group < num_groups; group += kThreads) {
+    ApplyGroups<kSecond, 1, kCount>(function, group, left_groups, right_groups, to_groups);
+  }
+  ApplyEach<kSecond>(function, 0, head, left, right, to);
+  ApplyEach<kSecond>(function, head + num_groups * kCount, count, left, right, to);
+}
+
+// Elements one by one where the operands' alignments differ.
 template <typename Operation, typename Function>
 __device__ inline void ApplyChunk(const Function& function, const typename Operation::In* left,
-                                  const typename Operation::In* right, typename Operation::Out* out,
+                                  const typename Operation::In* right, Places<Operation> to,
                                   int count) {
   using In = typename Operation::In;
   using Out = typename Operation::Out;
-  constexpr int kCount = kGroupOf<In> < kGroupOf<Out> ? kGroupOf<In> : kGroupOf<Out>;
-  constexpr int kUnroll = 2;
-  const int past = static_cast<int>(reinterpret_cast<uintptr_t>(out) / sizeof(Out) % kCount);
+  constexpr int kCount = kGroupOfBoth<Operation>;
+  const int past = static_cast<int>(reinterpret_cast<uintptr_t>(to.out) / sizeof(Out) % kCount);
   int head = past == 0 ? 0 : kCount - past;
   bool is_aligned = Group<In, kCount>::Aligns(left + head);
   if (Operation::kReadsRight) is_aligned &= Group<In, kCount>::Aligns(right + head);
   if (!is_aligned || head > count) head = count;
-  const int num_groups = (count - head) / kCount;
-  const In* left_groups = left + head;
-  const In* right_groups = Operation::kReadsRight ? right + head : left_groups;
-  int group = threadIdx.x;
-  for (; group + (kUnroll - 1) * kThreads < num_groups; group += kUnroll * kThreads) {
-    ApplyGroups<kUnroll, kCount, Operation>(function, group, left_groups, right_groups, out + head);
+  if (!Operation::kStoresTwice || to.copy == nullptr) {
+    return ApplyParts<Second::kNone>(function, head, count, left, right, to);
   }
-  for (; group < num_groups; group += kThreads) {
-    ApplyGroups<1, kCount, Operation>(function, group, left_groups, right_groups, out + head);
+  to.copy = Global<Out>(to.copy);
+  if (Group<Out, kCount>::Aligns(to.copy + head)) {
+    ApplyParts<Second::kInGroups>(function, head, count, left, right, to);
+  } else {
+    ApplyParts<Second::kEach>(function, head, count, left, right, to);
   }
-  auto apply_each = [&](int begin, int end) {
-    for (int i = begin + threadIdx.x; i < end; i += kThreads) {
-      out[i] = function(left[i], (Operation::kReadsRight ? right : left)[i]);
-    }
-  };
-  apply_each(0, head);
-  apply_each(head + num_groups * kCount, count);
 }
 
 template <typename Operation>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     ElementwiseKernel(CudaWork work, Operation operation, int64_t chunk_elements) {
   using In = typename Operation::In;
+  using Out = typename Operation::Out;
   for (int64_t place = blockIdx.x; place < work.num_chunks; place += gridDim.x) {
     const CudaChunk chunk = work.chunks[place];
     const CudaPiece piece = work.pieces[chunk.piece];
@@ -197,8 +129,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     const int64_t behind = piece.num_elements - begin;
     const In* left = Global<const In>(piece.left) + begin;
     const In* right = Operation::kReadsRight ? Global<const In>(piece.right) + begin : left;
-    ApplyChunk<Operation>(operation.OfPiece(chunk.piece), left, right,
-                          Global<typename Operation::Out>(piece.out) + begin,
+    const bool has_copy = Operation::kStoresTwice && piece.copy != nullptr;
+    const Places<Operation> to = {Global<Out>(piece.out) + begin,
+                                  has_copy ? static_cast<Out*>(piece.copy) + begin : nullptr};
+    ApplyChunk<Operation>(operation.OfPiece(chunk.piece), left, right, to,
                           static_cast<int>(behind < chunk_elements ? behind : chunk_elements));
   }
 }

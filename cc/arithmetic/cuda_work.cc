@@ -29,7 +29,8 @@ void WriteCudaWork(const std::vector<Piece>& pieces, int64_t element_bytes, void
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const int64_t count = CountChunks(piece.num_elements, element_bytes);
-    *piece_at++ = {piece.left, piece.right, piece.out, piece.num_elements, chunk_at - first, count};
+    *piece_at++ = {piece.left,         piece.right,      piece.out, piece.copy,
+                   piece.num_elements, chunk_at - first, count};
     for (int64_t index = 0; index < count; ++index) {
       *chunk_at++ = {static_cast<int32_t>(i), static_cast<int32_t>(index)};
     }

@@ -18,6 +18,7 @@ struct CudaPiece {
   const void* left;
   const void* right;
   void* out;
+  void* copy;  // a second place for results, null where none is wanted
   int64_t num_elements;
   int64_t first_chunk;
   int64_t num_chunks;

@@ -100,24 +100,20 @@ void CudaArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
                              const Coefficients* coefficients) {
   WithList(dtype, pieces, coefficients,
            [](const List& list) { LaunchCombine(list.launch, list.coefficients); });
-  CopyResults(dtype, pieces);
 }
 
 void CudaArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
   WithList(dtype, pieces, nullptr, [](const List& list) { LaunchAdd(list.launch); });
-  CopyResults(dtype, pieces);
 }
 
 void CudaArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
   WithList(DType::kBool, pieces, nullptr, [](const List& list) { LaunchLogicalAnd(list.launch); });
-  CopyResults(DType::kBool, pieces);
 }
 
 void CudaArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) {
   std::vector<Piece> in_place = pieces;
   for (Piece& piece : in_place) piece.left = piece.out;
   WithList(dtype, in_place, nullptr, [=](const List& list) { LaunchDivide(list.launch, divisor); });
-  CopyResults(dtype, pieces);
 }
 
 void CudaArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
@@ -136,15 +132,6 @@ void CudaArithmetic::CopyPieces(DType dtype, const std::vector<Piece>& pieces) {
 
 void CudaArithmetic::DeliverPieces(DType dtype, const std::vector<Piece>& pieces) {
   CopyPieces(dtype, pieces);
-}
-
-void CudaArithmetic::CopyResults(DType dtype, const std::vector<Piece>& pieces) {
-  std::vector<Piece> copies;
-  for (const Piece& piece : pieces) {
-    if (piece.copy == nullptr) continue;
-    copies.push_back({piece.segment, piece.out, nullptr, piece.copy, nullptr, piece.num_elements});
-  }
-  CopyPieces(dtype, copies);
 }
 
 }  // namespace adasum

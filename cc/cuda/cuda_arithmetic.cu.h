@@ -61,8 +61,6 @@ class CudaArithmetic : public Arithmetic {
   template <typename Launch>
   void WithList(DType dtype, const std::vector<Piece>& pieces, const Coefficients* coefficients,
                 Launch launch);
-  // Brings results to their second place, where a piece has one.
-  void CopyResults(DType dtype, const std::vector<Piece>& pieces);
   // Counters of arrivals for so many pieces, zero.
   unsigned* Arrivals(int64_t num_pieces);
 

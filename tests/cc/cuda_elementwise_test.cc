@@ -54,6 +54,40 @@ void CheckElementwise(DType dtype, Run run, Check check) {
   }
 }
 
+// Results in two places have in both the bits that they have in one: apart, and where the second
+// place is the left operand, as with a caller's tensor that is reduced in place. `distance` is that
+// of the second place from a multiple of 16 bytes, in elements behind the first one's.
+template <typename Run>
+void CheckSecondPlace(DType dtype, Run run) {
+  for (bool misaligned : {false, true}) {
+    Pairs once(dtype, kCounts, misaligned);
+    run(once.Pieces());
+    for (int distance : {0, 1, -1}) {
+      Scope scope(std::string(DTypeName(dtype)) + (misaligned ? ", misaligned" : "") +
+                  ", second place " + std::to_string(distance));
+      Pairs pairs(dtype, kCounts, misaligned);
+      std::vector<Piece> pieces = pairs.Pieces();
+      std::deque<Elements> copies;
+      for (size_t i = 0; i < pieces.size(); ++i) {
+        const auto address = reinterpret_cast<uintptr_t>(pieces[i].out);
+        const int shift = static_cast<int>((address + distance * ElementBytes(dtype)) % 64);
+        copies.emplace_back(dtype, pieces[i].num_elements, shift);
+        pieces[i].copy = distance < 0 ? const_cast<void*>(pieces[i].left) : copies[i].bytes();
+        if (i % 5 == 4) pieces[i].copy = nullptr;
+      }
+      run(pieces);
+      for (size_t i = 0; i < pieces.size(); ++i) {
+        CHECK_TRUE(pairs.out[i].SurroundingsAreIntact() && pairs.left[i].SurroundingsAreIntact() &&
+                   copies[i].SurroundingsAreIntact());
+        const int64_t num_bytes = once.out[i].num_bytes();
+        CHECK_EQ(std::memcmp(pairs.out[i].bytes(), once.out[i].bytes(), num_bytes), 0);
+        if (pieces[i].copy == nullptr) continue;
+        CHECK_EQ(std::memcmp(pieces[i].copy, once.out[i].bytes(), num_bytes), 0);
+      }
+    }
+  }
+}
+
 // One rounding to the dtype, after work in float64, or for 16 bits in float32.
 double ErrorOf(DType dtype, double magnitude) {
   const double epsilon = ElementBytes(dtype) == 2 ? FLT_EPSILON : DBL_EPSILON;
@@ -64,14 +98,13 @@ TEST(Combine) {
   std::vector<Coefficients> coefficients;
   for (size_t i = 0; i < kCounts.size(); ++i) coefficients.push_back({0.8125 - i, 0.3 * i});
   auto check_as = [&](DType dtype, auto operation) {
-    CheckElementwise(
-        dtype, [&](const std::vector<Piece>& pieces) { RunElementwise(pieces, operation); },
-        [&](double left, double right, int piece, double got) {
-          const Coefficients& c = coefficients[piece];
-          const double magnitude = std::fabs(c.left * left) + std::fabs(c.right * right);
-          CHECK_AT_MOST(std::fabs(got - (c.left * left + c.right * right)),
-                        ErrorOf(dtype, magnitude));
-        });
+    auto run = [&](const std::vector<Piece>& pieces) { RunElementwise(pieces, operation); };
+    CheckSecondPlace(dtype, run);
+    CheckElementwise(dtype, run, [&](double left, double right, int piece, double got) {
+      const Coefficients& c = coefficients[piece];
+      const double magnitude = std::fabs(c.left * left) + std::fabs(c.right * right);
+      CHECK_AT_MOST(std::fabs(got - (c.left * left + c.right * right)), ErrorOf(dtype, magnitude));
+    });
   };
   const Coefficients* all = coefficients.data();
   check_as(DType::kFloat16, cuda::SmallCombineOperation<__half>{all});
@@ -82,12 +115,12 @@ TEST(Combine) {
 
 TEST(AddAndDivide) {
   auto check_as = [&](DType dtype, auto operation, auto expected) {
-    CheckElementwise(
-        dtype, [&](const std::vector<Piece>& pieces) { RunElementwise(pieces, operation); },
-        [&](double left, double right, int, double got) {
-          const double magnitude = std::fabs(left) + std::fabs(right);
-          CHECK_AT_MOST(std::fabs(got - expected(left, right)), ErrorOf(dtype, magnitude));
-        });
+    auto run = [&](const std::vector<Piece>& pieces) { RunElementwise(pieces, operation); };
+    CheckSecondPlace(dtype, run);
+    CheckElementwise(dtype, run, [&](double left, double right, int, double got) {
+      const double magnitude = std::fabs(left) + std::fabs(right);
+      CHECK_AT_MOST(std::fabs(got - expected(left, right)), ErrorOf(dtype, magnitude));
+    });
   };
   auto sum = [](double left, double right) { return left + right; };
   auto third = [](double left, double) { return left / 3; };

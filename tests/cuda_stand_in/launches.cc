@@ -36,7 +36,7 @@ T* ArrayOn(int device, const T* array, int64_t count) {
 }
 
 // What a kernel touches beside the left operands.
-enum Touches { kRight = 1, kOut = 2 };
+enum Touches { kRight = 1, kOut = 2, kCopy = 4 };
 
 // The list as it is on the device when the kernel begins; segments are places in the list.
 std::vector<Piece> PiecesOn(int device, const CudaLaunch& launch, int touches) {
@@ -48,7 +48,8 @@ std::vector<Piece> PiecesOn(int device, const CudaLaunch& launch, int touches) {
     if (num_bytes == 0) continue;
     auto place = [&](const void* bytes) { return OnDevice(bytes, num_bytes, device); };
     pieces.push_back({i, place(list[i].left), touches & kRight ? place(list[i].right) : nullptr,
-                      touches & kOut ? place(list[i].out) : nullptr, nullptr,
+                      touches & kOut ? place(list[i].out) : nullptr,
+                      touches & kCopy && list[i].copy != nullptr ? place(list[i].copy) : nullptr,
                       list[i].num_elements});
   }
   return pieces;
@@ -92,7 +93,7 @@ void LaunchMoments(const CudaLaunch& launch, const CudaMomentsMemory& memory) {
 
 void LaunchCombine(const CudaLaunch& launch, const Coefficients* coefficients) {
   Launch(
-      launch, kRight | kOut,
+      launch, kRight | kOut | kCopy,
       [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int device) {
         cpu.Combine(launch.dtype, pieces, ArrayOn(device, coefficients, launch.work.num_pieces));
       },
@@ -100,19 +101,20 @@ void LaunchCombine(const CudaLaunch& launch, const Coefficients* coefficients) {
 }
 
 void LaunchAdd(const CudaLaunch& launch) {
-  Launch(launch, kRight | kOut, [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) {
-    cpu.Add(launch.dtype, pieces);
-  });
+  Launch(launch, kRight | kOut | kCopy,
+         [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) {
+           cpu.Add(launch.dtype, pieces);
+         });
 }
 
 void LaunchLogicalAnd(const CudaLaunch& launch) {
-  Launch(launch, kRight | kOut, [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) {
-    cpu.LogicalAnd(pieces);
-  });
+  Launch(
+      launch, kRight | kOut | kCopy,
+      [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) { cpu.LogicalAnd(pieces); });
 }
 
 void LaunchDivide(const CudaLaunch& launch, int64_t divisor) {
-  Launch(launch, kOut, [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) {
+  Launch(launch, kOut | kCopy, [=](CpuArithmetic& cpu, const std::vector<Piece>& pieces, int) {
     CopyEach(launch.dtype, pieces);
     cpu.Divide(launch.dtype, pieces, divisor);
   });

@@ -43,12 +43,12 @@ void LaunchAll(DType dtype, bool misaligned) {
   std::vector<Vector> vectors;
   std::vector<Piece> pieces;
   for (int64_t segment = 0; segment < static_cast<int64_t>(counts.size()); ++segment) {
-    for (int64_t operand = 0; operand < 3; ++operand) {
+    for (int64_t operand = 0; operand < 4; ++operand) {
       vectors.emplace_back(counts[segment], misaligned ? (segment + operand) % 5 : 0, bytes);
     }
-    const Vector* three = &vectors[vectors.size() - 3];
-    pieces.push_back(
-        {segment, three[0].begin, three[1].begin, three[2].begin, nullptr, counts[segment]});
+    const Vector* four = &vectors[vectors.size() - 4];
+    pieces.push_back({segment, four[0].begin, four[1].begin, four[2].begin,
+                      segment % 3 == 0 ? nullptr : four[3].begin, counts[segment]});
   }
   const int64_t num_chunks = CountCudaChunks(pieces, bytes), num_pieces = pieces.size();
   std::vector<char> list(CudaWorkBytes(num_pieces, num_chunks));

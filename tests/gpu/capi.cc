@@ -41,7 +41,7 @@ std::vector<adasum::Piece> ToPieces(int64_t num_pieces, const adasum::CudaPiece*
   std::vector<adasum::Piece> pieces;
   for (int64_t i = 0; i < num_pieces; ++i) {
     const adasum::CudaPiece& piece = addresses[i];
-    pieces.push_back({i, piece.left, piece.right, piece.out, nullptr, piece.num_elements});
+    pieces.push_back({i, piece.left, piece.right, piece.out, piece.copy, piece.num_elements});
   }
   return pieces;
 }

@@ -19,6 +19,7 @@ class _Piece(ctypes.Structure):
         ("left", ctypes.c_void_p),
         ("right", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
+        ("copy", ctypes.c_void_p),
         ("num_elements", ctypes.c_int64),
         ("first_chunk", ctypes.c_int64),
         ("num_chunks", ctypes.c_int64),
@@ -50,6 +51,7 @@ class Operands(NamedTuple):
     right: int
     out: int
     num_elements: int
+    copy: int = 0  # a second place for the result
 
 
 class WorkList:
@@ -57,7 +59,9 @@ class WorkList:
 
     def __init__(self, kernels: Kernels, dtype: str, pieces: Sequence[Operands], bytes_each: int):
         library, device = kernels.library, kernels.device
-        addresses = (_Piece * len(pieces))(*[_Piece(*piece, 0, 0) for piece in pieces])
+        addresses = (_Piece * len(pieces))(
+            *[_Piece(p.left, p.right, p.out, p.copy, p.num_elements, 0, 0) for p in pieces]
+        )
         self.num_pieces = len(pieces)
         self.num_chunks = library.adasum_count_chunks(len(pieces), addresses, bytes_each)
         host = np.empty(library.adasum_work_bytes(len(pieces), self.num_chunks), np.uint8)

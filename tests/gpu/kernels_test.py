@@ -21,26 +21,27 @@ def _kernels():
 class Vectors:
     """Random pairs of vectors on the device, one pair for each size, and room for results.
 
-    All lefts lie in one buffer, as do the rights and the outs. Starts are multiples of 16 bytes,
-    or, if `misaligned`, of an element only, and other ones for left, right and out.
+    All lefts lie in one buffer, as do the rights, the outs and the second places of results.
+    Starts are multiples of 16 bytes, or, if `misaligned`, of an element only, and other ones for
+    left, right, out and copy.
     """
 
     def __init__(self, kernels, dtype, sizes, misaligned=False, seed=3):
         self.dtype, self.sizes, self.device = dtype, sizes, kernels.device
         random = np.random.default_rng(seed)
         self.left, self.right, self.offsets = [], [], []
-        buffers = {"left": [], "right": [], "out": []}
+        buffers = {"left": [], "right": [], "out": [], "copy": []}
         ends = dict.fromkeys(buffers, 0)
         for size in sizes:
             offsets = {}
             for shift, (name, parts) in enumerate(buffers.items()):
                 elements = encode(dtype, self._draw(random, size))
-                if name != "out":
+                if name in ("left", "right"):
                     getattr(self, name).append(decode(dtype, elements))
                 gap = -ends[name] % 16 + (shift + 1) * BYTES[dtype] * misaligned
                 parts.append(np.full(gap, 0xEE, np.uint8))
                 filler = np.full(size * BYTES[dtype], 0xEE, np.uint8)
-                parts.append(filler if name == "out" else elements.view(np.uint8))
+                parts.append(elements.view(np.uint8) if name in ("left", "right") else filler)
                 offsets[name] = ends[name] + gap
                 ends[name] += gap + size * BYTES[dtype]
             self.offsets.append(offsets)
@@ -56,10 +57,14 @@ class Vectors:
             return random.integers(-(2**30), 2**30, size)
         return random.standard_normal(size) * np.exp2(random.integers(-6, 6, size))
 
-    def pieces(self, left="left", right="right", out="out"):
+    def pieces(self, left="left", right="right", out="out", copy=None):
         at = {name: self.device.address(buffer) for name, buffer in self.buffers.items()}
         return [
-            Operands(*[at[name] + offsets[name] for name in (left, right, out)], size)
+            Operands(
+                *[at[name] + offsets[name] for name in (left, right, out)],
+                size,
+                at[copy] + offsets[copy] if copy else 0,
+            )
             for size, offsets in zip(self.sizes, self.offsets)
         ]
 
@@ -140,6 +145,27 @@ def test_combine(kernels, dtype, out, misaligned):
 
 def _address(kernels, buffer):
     return kernels.device.address(buffer)
+
+
+@pytest.mark.parametrize("misaligned", [False, True])
+@pytest.mark.parametrize("copy", ["copy", "left"])
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+def test_results_in_two_places_have_the_bits_they_have_in_one(kernels, dtype, copy, misaligned):
+    ones = kernels.device.to_device(np.ones((len(SIZES), 2)))
+    launches = {"add": ()}
+    if dtype in FLOATS:
+        launches["combine"] = (ctypes.c_void_p(_address(kernels, ones)),)
+    if dtype == "bool":
+        launches["logical_and"] = ()
+    else:
+        launches["divide"] = (ctypes.c_int64(3),)
+    for name, arguments in launches.items():
+        once = Vectors(kernels, dtype, SIZES, misaligned)
+        twice = Vectors(kernels, dtype, SIZES, misaligned)
+        once.work(kernels).launch(name, *arguments)
+        twice.work(kernels, copy=copy).launch(name, *arguments)
+        for expected, *got in zip(once.results(), twice.results(), twice.results(copy)):
+            assert all(expected.tobytes() == place.tobytes() for place in got)
 
 
 @pytest.mark.parametrize("misaligned", [False, True])
