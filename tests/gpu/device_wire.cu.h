@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <vector>
 
 #include "cc/arithmetic/cuda_check.cu.h"
@@ -38,7 +39,7 @@ class DeviceWire : public Transport {
     }
   }
 
-  int64_t num_device_bytes = 0;  // sent
+  std::atomic<int64_t> num_device_bytes{0};  // sent, by any thread
 
  private:
   static bool IsOnDevice(const void* bytes, int64_t num_bytes) {

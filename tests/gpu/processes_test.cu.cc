@@ -43,14 +43,6 @@ int NumDevices() {
   return count;
 }
 
-uint64_t HashOf(const test::Elements& elements) {
-  uint64_t hash = 0;
-  for (int64_t i = 0; i < elements.num_bytes(); ++i) {
-    hash = hash * 0x100000001B3u + static_cast<unsigned char>(elements.bytes()[i]);
-  }
-  return hash;
-}
-
 // One process with its communicator. All processes draw all leaves.
 class Process {
  public:

@@ -150,6 +150,14 @@ void GpuSide::Check(const LeafValues& leaves) {
   }
 }
 
+uint64_t HashOf(const Elements& elements) {
+  uint64_t hash = 0;
+  for (int64_t i = 0; i < elements.num_bytes(); ++i) {
+    hash = hash * 0x100000001B3u + static_cast<unsigned char>(elements.bytes()[i]);
+  }
+  return hash;
+}
+
 void CheckEqualBits(const GpuRequest& request, GpuSide& a, GpuSide& b) {
   for (size_t tensor = 0; tensor < request.counts.size(); ++tensor) {
     Elements& left = a.Result(tensor);

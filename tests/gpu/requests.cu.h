@@ -68,6 +68,8 @@ class GpuSide {
   Pending pending_;
 };
 
+uint64_t HashOf(const Elements& elements);
+
 // Checks that two sides have the same bits.
 void CheckEqualBits(const GpuRequest& request, GpuSide& a, GpuSide& b);
 

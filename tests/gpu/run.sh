@@ -28,7 +28,7 @@ flags="-std=c++17 -O3 --generate-line-info -arch=${ADASUM_ARCH:-native} -I."
 kernels="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/dtype.cc"
 # The traversal with its communication thread, and no MPI.
 layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/traversal/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e host_transport -e "group[.]cc" -e "members[.]cc" -e "registry[.]cc")
-ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/processes.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
+ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/lane_wire.cc tests/cc/processes.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
 exchange="$layers $ranks $(ls cc/arithmetic/*.cc | grep -v -e avx -e '[.]cu[.]cc')"
 cuda="cc/arithmetic/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/requests.cu.cc"
 # These are lists of words.
@@ -45,7 +45,7 @@ step cuda "$nvcc" -x cu $flags -lib -o "$build/libcuda_parts.a" $cuda
 # shellcheck disable=SC2086
 step ranks "$nvcc" -std=c++17 -O2 -I. -lib -o "$build/libranks.a" $exchange
 parts="$build/libcuda_parts.a $build/libranks.a $build/avx2.o $build/avx512.o"
-for test in exchange processes; do
+for test in exchange processes replicas; do
   # shellcheck disable=SC2086
   step "$test" "$nvcc" -x cu $flags -c -o "$build/$test.o" "tests/gpu/${test}_test.cu.cc"
   # shellcheck disable=SC2086
@@ -57,6 +57,7 @@ export PYTHONPATH="$PWD" PYTHONUNBUFFERED=1
 step correctness timeout 300 "$python" tests/run_pytest.py -q tests/gpu/kernels_test.py
 step allreduces timeout 300 "$build/exchange_test"
 step processes timeout 400 "$build/processes_test"
+step replicas timeout 400 "$build/replicas_test"
 sanitizer="$(command -v compute-sanitizer || echo "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer")"
 step memcheck_allreduces timeout 400 "$sanitizer" --tool memcheck --error-exitcode 3 "$build/exchange_test"
 for tool in memcheck racecheck synccheck initcheck; do
