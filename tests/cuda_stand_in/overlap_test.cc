@@ -11,6 +11,7 @@
 #include "tests/cc/check.h"
 #include "tests/cc/processes.h"
 #include "tests/cuda_stand_in/launches.h"
+#include "tests/gpu/device_wire.cu.h"
 #include "tests/gpu/requests.cu.h"
 
 namespace adasum {
@@ -98,32 +99,39 @@ void Watch(Phases* phases) {
 // The wire of the host. A message of so many bytes is a step: as many there, then as many back.
 class HoldingWire : public Transport {
  public:
-  HoldingWire(std::unique_ptr<Transport> inner, Phases* phases)
-      : inner_(std::move(inner)), phases_(*phases) {}
+  HoldingWire(std::unique_ptr<Transport> inner, bool takes_device_memory, Phases* phases)
+      : inner_(std::move(inner)),
+        device_wire_(inner_.get()),
+        takes_device_memory_(takes_device_memory),
+        phases_(*phases) {}
+  bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void SendRecv(const Send& send, const Recv& recv) override {
-    if (!phases_.is_held || send.num_bytes != kStepBytes) return inner_->SendRecv(send, recv);
+    if (!phases_.is_held || send.num_bytes != kStepBytes) return device_wire_.SendRecv(send, recv);
     const bool is_there = phases_.there.num_begun() < kSteps;
     Phase& phase = is_there ? phases_.there : phases_.back;
     phase.ExchangeBegins();
     // Beside exchange k: the moments of step k - 1, the combination of step k + 1.
     phase.HoldExchange(is_there ? 0 : 2);
-    inner_->SendRecv(send, recv);
+    device_wire_.SendRecv(send, recv);
   }
 
  private:
   std::unique_ptr<Transport> inner_;
+  test::DeviceWire device_wire_;  // host memory it passes on
+  const bool takes_device_memory_;
   Phases& phases_;
 };
 
-void CheckOverlap(int rank, Board* board, const GpuRequest& request) {
+void CheckOverlap(int rank, Board* board, bool takes_device_memory, const GpuRequest& request) {
   setenv("TF_ADASUM_CUDA_IPC", "0", 1);
   setenv("TF_ADASUM_CUDA_STEP_BYTES", std::to_string(kStepBytes).c_str(), 1);
   Phases phases;
   Watch(&phases);
   auto limits = std::make_unique<WaitLimits>();
-  auto wire = std::make_unique<HoldingWire>(Connect(rank, 2, board, *limits), &phases);
+  auto wire =
+      std::make_unique<HoldingWire>(Connect(rank, 2, board, *limits), takes_device_memory, &phases);
   Communicator communicator(std::move(limits), std::move(wire), Placement{rank, 2});
   std::mt19937 random(1);
   const LeafValues leaves = Draw(request, 2, &random);
@@ -143,15 +151,18 @@ void CheckOverlap(int rank, Board* board, const GpuRequest& request) {
   CHECK_EQ(phases.back.num_launched(), kSteps);
 }
 
-TEST(KernelsBesideTheNextExchange) {
+void CheckLists(bool takes_device_memory) {
   const int64_t count = 2 * kSteps * kStepBytes / 4;
   std::vector<int64_t> many(1024, count / 1024);
   for (const auto& counts : {std::vector<int64_t>{count}, many}) {
     test::ForEachProcess(2, kLimitSeconds, [&](int rank, Board* board) {
-      CheckOverlap(rank, board, {DType::kFloat32, "adasum", false, counts});
+      CheckOverlap(rank, board, takes_device_memory, {DType::kFloat32, "adasum", false, counts});
     });
   }
 }
+
+TEST(KernelsBesideTheNextStagedExchange) { CheckLists(false); }
+TEST(KernelsBesideTheNextExchangeOfDeviceMemory) { CheckLists(true); }
 
 }  // namespace
 }  // namespace adasum
