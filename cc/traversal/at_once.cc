@@ -1,7 +1,6 @@
 #include "cc/traversal/at_once.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "cc/core/bytes.h"
@@ -13,7 +12,7 @@ namespace adasum {
 namespace {
 
 // Steps take places in turn, so that these stay in a cache however long the vector is.
-// So many parts of a step are packed and stay, from the moments to the combination: peers may have
+// So many parts of a step are packed and stay, from the products to the combination: peers may have
 // them in their caches still. More of them, and longer vectors leave the caches; fewer, and a peer
 // that shares no cache fetches twice what it could have kept.
 constexpr int64_t kPackedParts = 8;
@@ -21,19 +20,17 @@ constexpr int64_t kPackedParts = 8;
 constexpr int64_t kLeastPacked = 2;
 // All peers have read one result when this leaf has heard of the next from all of them.
 constexpr int64_t kResults = 2;
-// What is combined at a time, where nodes of the tree follow each other.
+// What is combined at a time where nodes of the tree follow each other.
 constexpr int64_t kTileBytes = int64_t{32} << 10;
 
 // One run for a vector of B bytes on N leaves, S bytes of every part at a time. Passes over memory:
-//   moments: what the peers want is packed (reads B (N - 1) / N, writes S in turn), and the own
-//   part
-//     is read beside the peers' packed ones (B / N + S in turn);
-//   combination: the same again, for the last num_places_ steps without the packing; it writes the
-//   own
-//     part for the caller (B / N) and for the peers (S in turn), whose parts are delivered (reads S
-//     in turn, writes B (N - 1) / N).
+// * products: what the peers combine is packed (reads B (N - 1) / N, writes S in turn), and the own
+//   part is read beside the peers' packed ones (B / N + S in turn);
+// * combination: the same again, for the last num_places_ steps without the packing; it writes the
+//   own part for the caller (B / N) and for the peers (S in turn), whose parts are delivered (reads
+//   S in turn, writes B (N - 1) / N).
 // So a vector goes through the memory twice to be read and once to be written, whatever N. Without
-// moments it is read once.
+// products it is read once.
 class AtOnce {
  public:
   AtOnce(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
@@ -69,7 +66,9 @@ class AtOnce {
     for (int shift = 1; shift < size_; ++shift) visit((rank_ + shift) % size_);
   }
   // Sends `Send offer(peer)` to all, and then calls take(peer, address) with what each sends, which
-  // has `Range wanted(peer)`: no leaf waits for another before all can hear from it.
+  // has `Range wanted(peer)`: no leaf waits for another before all can hear from it. Nothing is
+  // said of an empty range: the last step of a part may be one, and no place is waited for then
+  // that is taken again before a step of which all hear.
   template <typename Offers, typename Wanted, typename Take>
   void Exchange(Offers offer, Wanted wanted, Take take) {
     ForEachPeer([&](int peer) { transport_.Exchange(offer(peer), {peer, nullptr, 0}); });

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -27,6 +29,15 @@ using test::RandomLeaves;
 using test::Scope;
 using test::Traverse;
 using test::Wire;
+
+// Holds a message up for up to 0.6 ms, each for another time.
+std::function<void()> MakeDawdler() {
+  auto turn = std::make_shared<std::atomic<uint64_t>>(1);
+  return [turn] {
+    uint64_t mixed = turn->fetch_add(1) * 0x9e3779b97f4a7c15u;
+    std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 60) * 40));
+  };
+}
 
 TEST(LargeVectorsInSeveralTensors) {
   for (Wire wire : kWires) {
@@ -62,15 +73,30 @@ TEST(VectorsOfManySteps) {
 // A peer that is late or early finds every place as it was promised, in more steps than there are
 // places.
 TEST(PlacesAreFreeWhenTheyAreTaken) {
-  std::atomic<uint64_t> turn{1};
-  auto dawdle = [&turn] {
-    uint64_t mixed = turn.fetch_add(1) * 0x9e3779b97f4a7c15u;
-    std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 60) * 40));
-  };
+  const std::function<void()> dawdle = MakeDawdler();
   for (int size : {2, 3, 4, 5}) {
     for (const char* reduction : kReductions) {
       Scope scope(std::to_string(size) + " ranks, " + reduction);
       Leaves inputs = RandomLeaves(size, DType::kFloat32, {1500001});
+      Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
+      CheckAgainstTree(reduction, inputs, outcome.outputs);
+      CheckAlike(outcome.outputs);
+    }
+  }
+}
+
+// One element too many for as many steps on every rank: in the last one most hear of nobody but the
+// first, and have none to take places for.
+TEST(LastStepsThatAreEmpty) {
+  constexpr int64_t kStep = kCachedBytes / sizeof(float), kSteps = 10;
+  const std::function<void()> dawdle = MakeDawdler();
+  for (int size : {2, 3, 4, 5}) {
+    const int64_t count = size * kSteps * kStep + 1;
+    CHECK_TRUE(PartOf(0, size, count).size() > kSteps * kStep);
+    CHECK_TRUE(PartOf(size - 1, size, count).size() <= kSteps * kStep);
+    for (const char* reduction : {"adasum", "sum"}) {
+      Scope scope(std::to_string(size) + " ranks, " + reduction);
+      Leaves inputs = RandomLeaves(size, DType::kFloat32, {count});
       Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
       CheckAgainstTree(reduction, inputs, outcome.outputs);
       CheckAlike(outcome.outputs);
