@@ -70,6 +70,7 @@ bench: build
 	  $(VENV)/bin/adasumrun -np $$ranks $(VENV)/bin/python -m benchmarks.allreduce \
 	    --json=$(RESULTS)/allreduce$$ranks.json --plot=$(RESULTS)/allreduce$$ranks.png $(BENCH) || exit 1; \
 	done
+	for ranks in 2 4; do $(VENV)/bin/adasumrun -np $$ranks $(VENV)/bin/python -m benchmarks.passes || exit 1; done
 	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.step --json=$(RESULTS)/step.json
 	$(VENV)/bin/python -m benchmarks.memory --ranks=2 --json=$(RESULTS)/memory.json
 

@@ -32,7 +32,7 @@ from benchmarks import report
 from benchmarks.gradient_lists import LISTS
 from benchmarks.interleaved import interleave
 from benchmarks.machine import ping_pong_seconds
-from benchmarks.sent_bytes import count_sent_bytes
+from benchmarks.traced import count_sent_bytes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("min_exponent", 8, "Smallest single tensor: 2^this float32 elements.")
