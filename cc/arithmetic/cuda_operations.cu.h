@@ -8,18 +8,30 @@
 namespace adasum {
 namespace cuda {
 
-// An operation has types In and Out, says whether it reads the right operand and whether results
-// may be wanted in two places, and gives the function of one piece: Out f(In left, In right).
+// An operation has types In and Out, says whether it reads the right operand, whether results may
+// be wanted in two places and how many groups a thread has under way, and gives the function of one
+// piece: Out f(In left, In right).
+template <typename From, typename To, bool kRight, bool kTwice, int kGroups>
+struct Operation {
+  using In = From;
+  using Out = To;
+  static constexpr bool kReadsRight = kRight;
+  static constexpr bool kStoresTwice = kTwice;
+  static constexpr int kUnroll = kGroups;
+};
+template <typename T>
+using Binary = Operation<T, T, true, true, 2>;
+// With two groups under way a division spills registers.
+template <typename T>
+using InPlace = Operation<T, T, false, true, 1>;
+template <typename From, typename To>
+using Unary = Operation<From, To, false, false, 2>;
 
 // Coefficients and sum are float64 for float32 and float64, and rounded once.
 template <typename T>
-struct CombineOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
-  const Coefficients* coefficients;  // of each piece
+struct CombineOperation : Binary<T> {
+  explicit CombineOperation(const Coefficients* of_pieces) : coefficients(of_pieces) {}
+  const Coefficients* coefficients;
   __device__ auto OfPiece(int32_t piece) const {
     const Coefficients c = coefficients[piece];
     return [c](T left, T right) {
@@ -29,12 +41,8 @@ struct CombineOperation {
 };
 
 template <typename T>
-struct SmallCombineOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
+struct SmallCombineOperation : Binary<T> {
+  explicit SmallCombineOperation(const Coefficients* of_pieces) : coefficients(of_pieces) {}
   const Coefficients* coefficients;
   __device__ auto OfPiece(int32_t piece) const {
     const float c_left = static_cast<float>(coefficients[piece].left);
@@ -47,46 +55,26 @@ struct SmallCombineOperation {
 
 // Integers as unsigned, so that an overflow wraps, as it does on the CPU.
 template <typename T>
-struct AddOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
+struct AddOperation : Binary<T> {
   __device__ auto OfPiece(int32_t) const {
     return [](T left, T right) { return left + right; };
   }
 };
 
 template <typename T>
-struct SmallAddOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
+struct SmallAddOperation : Binary<T> {
   __device__ auto OfPiece(int32_t) const {
     return [](T left, T right) { return Round<T>(ToFloat(left) + ToFloat(right)); };
   }
 };
 
-struct OrOperation {
-  using In = uint8_t;
-  using Out = uint8_t;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
+struct OrOperation : Binary<uint8_t> {
   __device__ auto OfPiece(int32_t) const {
     return [](uint8_t left, uint8_t right) { return static_cast<uint8_t>(left | right); };
   }
 };
 
-struct AndOperation {
-  using In = uint8_t;
-  using Out = uint8_t;
-  static constexpr bool kReadsRight = true;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 2;
+struct AndOperation : Binary<uint8_t> {
   __device__ auto OfPiece(int32_t) const {
     return [](uint8_t left, uint8_t right) { return static_cast<uint8_t>(left & right); };
   }
@@ -94,12 +82,8 @@ struct AndOperation {
 
 // Integers truncate toward zero.
 template <typename T>
-struct DivideOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 1;
+struct DivideOperation : InPlace<T> {
+  explicit DivideOperation(T by) : divisor(by) {}
   T divisor;
   __device__ auto OfPiece(int32_t) const {
     const T by = divisor;
@@ -108,12 +92,8 @@ struct DivideOperation {
 };
 
 template <typename T>
-struct SmallDivideOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  static constexpr bool kStoresTwice = true;
-  static constexpr int kUnroll = 1;
+struct SmallDivideOperation : InPlace<T> {
+  explicit SmallDivideOperation(float by) : divisor(by) {}
   float divisor;
   __device__ auto OfPiece(int32_t) const {
     const float by = divisor;
@@ -122,24 +102,14 @@ struct SmallDivideOperation {
 };
 
 template <typename T>
-struct CopyOperation {
-  using In = T;
-  using Out = T;
-  static constexpr bool kReadsRight = false;
-  static constexpr bool kStoresTwice = false;
-  static constexpr int kUnroll = 2;
+struct CopyOperation : Unary<T, T> {
   __device__ auto OfPiece(int32_t) const {
     return [](T value, T) { return value; };
   }
 };
 
 template <typename From, typename To>
-struct ConvertOperation {
-  using In = From;
-  using Out = To;
-  static constexpr bool kReadsRight = false;
-  static constexpr bool kStoresTwice = false;
-  static constexpr int kUnroll = 2;
+struct ConvertOperation : Unary<From, To> {
   __device__ auto OfPiece(int32_t) const {
     return [](From value, From) { return Round<To>(ToFloat(value)); };
   }
