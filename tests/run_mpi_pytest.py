@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests import mpi_results, run_pytest
+from tests import crash_report, mpi_results, run_pytest
 
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
@@ -46,15 +46,24 @@ def _run_world(ranks: int, timeout: int, folder: Path, rest: list[str]) -> int:
     launcher = [sys.executable, "-m", "tf_adasum.launcher", f"--timeout={timeout}"]
     command = [*launcher, "-np", str(ranks), sys.executable, __file__, f"--folder={folder}", *rest]
     code = subprocess.run(command, env=environment, check=False).returncode
-    for rank in range(ranks):
-        log = folder / f"rank{rank}.log"
-        print(f"----- rank {rank} of {ranks} -----")
-        print(log.read_text(errors="replace") if log.exists() else "(the rank did not start)")
+    _show_logs(ranks, folder)
     complete = mpi_results.join(folder, ranks, os.environ.get("XML_OUTPUT_FILE"))
     if code == 0 and not complete:
         print(f"run_mpi_pytest: expected the results of {ranks} ranks. Received: fewer.")
         return 1
     return code
+
+
+def _show_logs(ranks: int, folder: Path) -> None:
+    crashes = []
+    for rank in range(ranks):
+        path = folder / f"rank{rank}.log"
+        log = path.read_text(errors="replace") if path.exists() else "(the rank did not start)"
+        print(f"----- rank {rank} of {ranks} -----")
+        print(log)
+        crashes += [f"rank {rank}: {line}" for line in crash_report.excerpt(log)]
+    # Once more and last: the threads and modules that faulthandler lists are many.
+    print("\n".join(crashes))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,10 @@ def events(tmp_path):
         report = tmp_path / f"test {number}.xml"
         body = "".join(CASES[case] for case in cases)
         report.write_text(f"<testsuites><testsuite>{body}</testsuite></testsuites>")
+        log = tmp_path / f"test {number}.log"
+        log.write_text("\n\n".join(f"line {i} of test {number}" for i in range(100)))
         outputs = [{"name": "test.xml", "uri": report.as_uri()}] if cases else []
+        outputs.append({"name": "test.log", "uri": log.as_uri()})
         event = {
             "id": {"testResult": {"label": f"//t:{number}"}},
             "testResult": {"status": status, "testActionOutput": outputs},
@@ -50,6 +53,14 @@ def test_failures_and_errors(events, capsys):
     path = events("FAILED", "passed", "failed", "broken")
     assert count_tests.main([str(path), "--make-exit-code=2"]) == 1
     assert _last_line(capsys) == "1 passed, 2 failed"
+
+
+def test_ends_of_the_logs_of_failed_targets_are_shown(events, capsys):
+    events("PASSED", "passed")
+    count_tests.main([str(events("FAILED", "failed")), "--make-exit-code=2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "    line 99 of test 1"
+    assert not any("of test 0" in line or line.endswith("line 0 of test 1") for line in lines)
 
 
 @pytest.mark.parametrize("cases", [(), ("passed",)])

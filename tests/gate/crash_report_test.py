@@ -1,0 +1,37 @@
+"""What a rank that crashed leaves in its log is found, and short."""
+
+import subprocess
+import sys
+
+from tests import crash_report
+
+PROGRAM = """
+import faulthandler, os, sys, threading
+faulthandler.enable()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("Check failed: reason", file=sys.stderr, flush=True)
+def crashes():
+    os.abort()
+crashes()
+"""
+
+
+def test_real_crash_with_its_reason_and_place():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False
+    )
+    found = crash_report.excerpt(done.stderr)
+    assert "Check failed: reason" in found
+    assert "Fatal Python error: Aborted" in found
+    assert any(" in crashes" in line for line in found)
+    assert not any("threading.py" in line for line in found)  # the other thread's
+
+
+def test_nothing_where_nothing_crashed():
+    assert crash_report.excerpt("collected 3 items\n3 passed") == []
+
+
+def test_deep_stack_is_cut():
+    stack = [f'  File "f.py", line {i} in f' for i in range(500)]
+    log = "\n".join(["Fatal Python error: Aborted", "", "Current thread 0x1:", *stack])
+    assert len(crash_report.excerpt(log)) < 40
