@@ -1,22 +1,12 @@
 """Ranks and the groups they form."""
 
 import atexit
-import os
 import sys
 import threading
 
 import tensorflow as tf
 
-from tf_adasum import native
-
-# Set in every rank by the launchers of Open MPI, PRRTE, MPICH, Intel MPI and Slurm's PMI plugins.
-_LAUNCHER_VARIABLES = (
-    "OMPI_COMM_WORLD_SIZE",
-    "PMIX_RANK",
-    "PMI_SIZE",
-    "PMI_RANK",
-    "MPI_LOCALNRANKS",
-)
+from tf_adasum import job, native
 
 _lock = threading.Lock()
 _world: "Communicator | None" = None
@@ -169,7 +159,7 @@ def local_size() -> int:
 
 
 def _connect():
-    if not any(variable in os.environ for variable in _LAUNCHER_VARIABLES):
+    if not job.is_launched():
         return native.lib.Communicator.of_self()
     from mpi4py import MPI  # starts MPI with MPI_THREAD_MULTIPLE
 

@@ -4,6 +4,8 @@ import os
 
 import tensorflow as tf
 
+from tf_adasum import job
+
 try:
     from tf_adasum import _build_info
 except ImportError as error:
@@ -28,6 +30,12 @@ _check_tensorflow()
 # mpi4py must end on the MPI that the ops are linked with, also if that is a cluster's.
 if _build_info.MPI_LIBRARY:
     os.environ.setdefault("MPI4PY_LIBMPI", _build_info.MPI_LIBRARY)
+
+# MPI brings UCX, which puts jumps into libc's mmap, munmap, madvise and brk when it is loaded, to
+# hear when memory goes that a network card knows. TensorFlow's threads may be inside at that
+# moment, and crash (github.com/openucx/ucx/pull/11795). Ranks of one host talk through no card.
+if job.is_on_one_host():
+    os.environ.setdefault("UCX_MEM_EVENTS", "n")
 
 # The ops must be registered before Python imports the same file as a module. Not resolved to a
 # real path: under Bazel the file is a link, and Python must see the one address twice.

@@ -32,7 +32,7 @@ CXX_LAYERS = {
 NATIVE_USERS = {"communicator", "allreduce", "gpu", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.
 PURE = (
-    *("policy", "buckets"),
+    *("policy", "buckets", "job"),
     *("launcher", "placement", "process_tree", "rank_output", "rank_threads"),
 )
 

@@ -1,0 +1,22 @@
+"""A process knows from its environment whether it is a rank, and whether all ranks are here."""
+
+import pytest
+
+from tf_adasum import job
+
+OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}
+ENVIRONMENTS = {
+    "no launcher": ({}, False, True),
+    "Open MPI, one host": ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, True, True),
+    "Open MPI, two hosts": ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, True, False),
+    "MPICH, one host": ({"PMI_SIZE": "3", "MPI_LOCALNRANKS": "3"}, True, True),
+    "MPICH, two hosts": ({"PMI_SIZE": "3", "MPI_LOCALNRANKS": "1"}, True, False),
+    "Slurm tells ranks only": ({"PMIX_RANK": "0"}, True, False),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_what_launchers_say(name):
+    environment, is_launched, is_on_one_host = ENVIRONMENTS[name]
+    assert job.is_launched(environment) is is_launched
+    assert job.is_on_one_host(environment) is is_on_one_host

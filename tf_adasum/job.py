@@ -1,0 +1,35 @@
+"""What the launcher's environment says of the MPI job that this process is a rank of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+# Set in every rank by the launchers of Open MPI, PRRTE, MPICH, Intel MPI and Slurm's PMI plugins.
+_LAUNCHER_VARIABLES = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "PMI_SIZE",
+    "PMI_RANK",
+    "MPI_LOCALNRANKS",
+)
+# Where a launcher tells the number of all ranks, and of those on this host.
+_SIZE_VARIABLES = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_SIZE", "MPI_LOCALNRANKS"),
+)
+
+
+def is_launched(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is a rank of an MPI job, rather than a program of its own."""
+    return any(variable in environment for variable in _LAUNCHER_VARIABLES)
+
+
+def is_on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether all ranks are known to be on this host."""
+    if not is_launched(environment):
+        return True
+    return any(
+        size in environment and environment[size] == environment.get(local_size)
+        for size, local_size in _SIZE_VARIABLES
+    )
