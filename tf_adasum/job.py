@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 # Set in every rank by the launchers of Open MPI, PRRTE, MPICH, Intel MPI and Slurm's PMI plugins.
 _LAUNCHER_VARIABLES = (
@@ -33,3 +33,14 @@ def is_on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
         size in environment and environment[size] == environment.get(local_size)
         for size, local_size in _SIZE_VARIABLES
     )
+
+
+def spare_libc(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Keeps UCX, which comes with MPI, from rewriting code of libc; for a job on one host.
+
+    UCX puts jumps into mmap, munmap, madvise and brk when it is loaded, to hear when memory goes
+    that a network card knows. Threads that are inside at that moment may crash
+    (github.com/openucx/ucx/pull/11795), and TensorFlow has many. Ranks of one host talk through no
+    card. What the user has set is kept.
+    """
+    environment.setdefault("UCX_MEM_EVENTS", "n")

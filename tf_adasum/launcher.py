@@ -19,7 +19,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from tf_adasum import placement, process_tree, rank_threads, timeline
+from tf_adasum import job, placement, process_tree, rank_threads, timeline
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -139,6 +139,7 @@ def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None)
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     if ranks_here is not None:
         environment = {**rank_threads.limits(ranks_here), **environment}
+        job.spare_libc(environment)
     return environment
 
 

@@ -31,11 +31,10 @@ _check_tensorflow()
 if _build_info.MPI_LIBRARY:
     os.environ.setdefault("MPI4PY_LIBMPI", _build_info.MPI_LIBRARY)
 
-# MPI brings UCX, which puts jumps into libc's mmap, munmap, madvise and brk when it is loaded, to
-# hear when memory goes that a network card knows. TensorFlow's threads may be inside at that
-# moment, and crash (github.com/openucx/ucx/pull/11795). Ranks of one host talk through no card.
+# Before MPI is loaded, below. In ranks of adasumrun it holds from the start: they may have loaded
+# it by mpi4py.
 if job.is_on_one_host():
-    os.environ.setdefault("UCX_MEM_EVENTS", "n")
+    job.spare_libc()
 
 # The ops must be registered before Python imports the same file as a module. Not resolved to a
 # real path: under Bazel the file is a link, and Python must see the one address twice.

@@ -163,10 +163,15 @@ def test_where_the_launcher_does_not_know_ranks_find_their_limits(monkeypatch, w
     options = launcher._parse([*words, "sh"])
     environment = launcher.rank_environment({}, launcher._ranks_here(options))
     assert ("TF_NUM_INTRAOP_THREADS" in environment) is known
+    assert ("UCX_MEM_EVENTS" in environment) is known
 
 
 def test_what_the_user_set_is_kept():
-    own = {"TF_NUM_INTRAOP_THREADS": "7", "TF_CPP_MIN_LOG_LEVEL": "0"}
+    own = {
+        "TF_NUM_INTRAOP_THREADS": "7",
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "UCX_MEM_EVENTS": "y",
+    }
     environment = launcher.rank_environment(own, 64)
     assert own.items() <= environment.items()
 
