@@ -1,10 +1,14 @@
-"""What a log says of a crash, in a few lines: the fatal error and where its thread was."""
+"""What a log says of a crash, in a few lines: the fatal error and where its thread was.
+
+Python's frames come from faulthandler, those of native code from tests/native_stack.cc.
+"""
 
 from __future__ import annotations
 
 # How faulthandler begins.
 _FATAL = "Fatal Python error:"
 _CURRENT = "Current thread"
+_NATIVE = "Native stack:"
 # A failed check of TensorFlow's, or std::terminate, tells its reason right before.
 _LINES_BEFORE = 5
 # An excerpt stays one: stacks of pytest are deep.
@@ -18,8 +22,9 @@ def excerpt(log: str) -> list[str]:
     if fatal is None:
         return []
     found = lines[max(fatal - _LINES_BEFORE, 0) : fatal + 1]
-    current = next((i for i in range(fatal, len(lines)) if lines[i].startswith(_CURRENT)), None)
-    if current is not None:
-        stack = lines[current : current + 1 + _MOST_FRAMES]
-        found += stack[: stack.index("")] if "" in stack else stack
+    for start in (_CURRENT, _NATIVE):
+        begin = next((i for i in range(fatal, len(lines)) if lines[i].startswith(start)), None)
+        if begin is not None:
+            stack = lines[begin : begin + 1 + _MOST_FRAMES]
+            found += stack[: stack.index("")] if "" in stack else stack
     return found

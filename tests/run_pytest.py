@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+# There in Bazel's runs; without it a crash shows Python's frames alone.
+NATIVE_STACK = Path(__file__).parent / "native_stack.so"
 CASE_TIME_LIMIT_SECONDS = 500
 
 
@@ -29,6 +33,8 @@ class NoSilentSkips:
 
 def main(arguments: list[str]) -> int:
     """Runs the files and returns the exit code; no cases and skipped cases count as failure."""
+    if NATIVE_STACK.exists():
+        ctypes.CDLL(str(NATIVE_STACK))  # before pytest's faulthandler, which passes signals on
     skips = NoSilentSkips()
     xml = os.environ.get("XML_OUTPUT_FILE")
     options = [

@@ -1,9 +1,10 @@
 """What a rank that crashed leaves in its log is found, and short."""
 
+import signal
 import subprocess
 import sys
 
-from tests import crash_report
+from tests import crash_report, run_pytest
 
 PROGRAM = """
 import faulthandler, os, sys, threading
@@ -25,6 +26,25 @@ def test_real_crash_with_its_reason_and_place():
     assert "Fatal Python error: Aborted" in found
     assert any(" in crashes" in line for line in found)
     assert not any("threading.py" in line for line in found)  # the other thread's
+
+
+NATIVE_PROGRAM = """
+import ctypes, faulthandler, sys
+ctypes.CDLL(sys.argv[1])
+faulthandler.enable()
+ctypes.string_at(8)
+"""
+
+
+def test_real_crash_in_native_code():
+    """Where bazel test runs this; it builds the library."""
+    command = [sys.executable, "-c", NATIVE_PROGRAM, str(run_pytest.NATIVE_STACK)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = crash_report.excerpt(done.stderr)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in found
+    native = found[found.index("Native stack:") :]
+    assert any("_ctypes" in line for line in native)
 
 
 def test_nothing_where_nothing_crashed():
