@@ -5,7 +5,7 @@ Python's frames come from faulthandler, those of native code from tests/native_s
 
 from __future__ import annotations
 
-# How faulthandler begins.
+# How faulthandler begins, behind what pytest has printed on that line.
 _FATAL = "Fatal Python error:"
 _CURRENT = "Current thread"
 _NATIVE = "Native stack:"
@@ -18,7 +18,7 @@ _MOST_FRAMES = 25
 def excerpt(log: str) -> list[str]:
     """Returns the lines around the first fatal error of a rank's log; none if there is none."""
     lines = log.splitlines()
-    fatal = next((i for i, line in enumerate(lines) if line.startswith(_FATAL)), None)
+    fatal = next((i for i, line in enumerate(lines) if _FATAL in line), None)
     if fatal is None:
         return []
     found = lines[max(fatal - _LINES_BEFORE, 0) : fatal + 1]

@@ -18,7 +18,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 _NUM_LAST_LINES = 40
-_MOST_COLUMNS = 200
+_MOST_COLUMNS = 400
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,7 +10,7 @@ PROGRAM = """
 import faulthandler, os, sys, threading
 faulthandler.enable()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-print("Check failed: reason", file=sys.stderr, flush=True)
+print("Check failed: reason\\nfile_test.py ..", end="", file=sys.stderr, flush=True)
 def crashes():
     os.abort()
 crashes()
@@ -23,15 +23,17 @@ def test_real_crash_with_its_reason_and_place():
     )
     found = crash_report.excerpt(done.stderr)
     assert "Check failed: reason" in found
-    assert "Fatal Python error: Aborted" in found
+    assert "file_test.py ..Fatal Python error: Aborted" in found
     assert any(" in crashes" in line for line in found)
     assert not any("threading.py" in line for line in found)  # the other thread's
 
 
 NATIVE_PROGRAM = """
-import ctypes, faulthandler, sys
+import ctypes, faulthandler, os, sys
 ctypes.CDLL(sys.argv[1])
-faulthandler.enable()
+log = os.dup(2)
+faulthandler.enable(file=log)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # as pytest does while a test runs
 ctypes.string_at(8)
 """
 
