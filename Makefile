@@ -18,12 +18,13 @@ BAZEL ?= bazel
 VENV := .venv
 STAMPS := $(VENV)/stamps
 
-.PHONY: help setup build test test-hosts demo bench wheel lint format clean
+.PHONY: help setup build test test-full test-hosts demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up, build and train the digits model on 4 ranks, once per reduction"
-	@echo "make test    set up, build and run all tests"
+	@echo "make test    set up, build and run the tests"
+	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
@@ -56,6 +57,10 @@ build: setup
 
 test: build
 	$(BAZEL) test $(TEST_FLAGS) //...
+
+# No filter in place of .bazelrc's: also what is tagged full or large_tensor.
+test-full: build
+	$(BAZEL) test --test_tag_filters= $(TEST_FLAGS) //...
 
 test-hosts: build
 	$(BAZEL) test $(TEST_FLAGS) //tests/hosts:hosts_test

@@ -1,7 +1,7 @@
 """Test targets whose cases are written for pytest: in one process, or on several MPI ranks."""
 
 # Seconds that .bazelrc gives a target of each size; the ranks are ended a little before, so that their output is kept.
-_TIME_LIMITS = {"small": 120, "medium": 600, "large": 1800}
+_TIME_LIMITS = {"small": 120, "medium": 600, "large": 1800, "enormous": 3600}
 _RESERVE_SECONDS = 10
 
 def pytest_test(name, srcs, deps = [], args = [], **kwargs):
@@ -37,7 +37,7 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
       ranks: the numbers of ranks.
       deps: libraries that they import.
       args: further arguments of pytest.
-      size: small, medium or large.
+      size: small, medium, large or enormous.
       tags: further tags.
       **kwargs: data and so on, as for py_test.
     """
