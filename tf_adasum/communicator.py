@@ -7,6 +7,7 @@ import threading
 import tensorflow as tf
 
 from tf_adasum import job, native
+from tf_adasum.names import VariableNumbers
 
 _lock = threading.Lock()
 _world: "Communicator | None" = None
@@ -30,6 +31,8 @@ class Communicator:
 
     def __init__(self, lib_communicator):
         self._lib = lib_communicator
+        # Of the variables whose initial values this group agreed on, whatever strategy made them.
+        self.variable_numbers = VariableNumbers()
         self._handles: dict[str, tf.Tensor] = {}
         self._handle = self.handle_on("CPU:0")
 

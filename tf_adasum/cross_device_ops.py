@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -11,6 +10,7 @@ from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
+from tf_adasum import names
 from tf_adasum.allreduce import allreduce_replicas
 from tf_adasum.buckets import make_buckets
 from tf_adasum.communicator import Communicator
@@ -66,7 +66,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         del options
         name = None
         if distribute_utils.is_distributed_variable(per_replica_value):
-            name = f"{_reduction(reduce_op)}:{per_replica_value.name}"
+            name = names.of_metric(_reduction(reduce_op), per_replica_value)
         (reduced,) = self._allreduce([per_replica_value], _reduction(reduce_op), name)
         return self.broadcast(reduced, destinations)
 
@@ -94,7 +94,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             paddings[axis] = [before, after]
             padded.append([tf.pad(value, tf.stack([tf.stack(pair) for pair in paddings]))])
         with tf.device("CPU:0"):
-            (gathered,) = allreduce_replicas(padded, "sum", self._communicator, name="gather")
+            (gathered,) = allreduce_replicas(
+                padded, "sum", self._communicator, name="gather: values"
+            )
         return self.broadcast(gathered, destinations)
 
     def _lengths(self, values, axis):
@@ -107,7 +109,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         )
         with tf.device("CPU:0"):
             (lengths,) = allreduce_replicas(
-                [[lengths]], "sum", self._communicator, name="gather lengths"
+                [[lengths]], "sum", self._communicator, name="gather: lengths"
             )
         return lengths, first
 
@@ -124,8 +126,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             sizes = [_num_bytes(pairs[index][1]) for index, _ in indices_and_paths]
             for bucket in make_buckets(sizes, self._bucket_bytes):
                 indices, paths = zip(*[indices_and_paths[place] for place in bucket])
-                digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()[:12]
-                name = f"{reduction}:{paths[0]} and {len(paths) - 1} more:{digest}"
+                name = names.of_bucket(reduction, paths, [pairs[index][1] for index in indices])
                 buckets.append((reduction, list(indices), name))
         return buckets
 

@@ -13,6 +13,7 @@ from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
+from tf_adasum import names
 from tf_adasum.allreduce import allreduce_replicas, broadcast
 from tf_adasum.communicator import Communicator
 from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
@@ -23,6 +24,7 @@ require_hooks(
     mirrored_strategy.MirroredExtended,
     "_batch_reduce_to",
     "_call_for_each_replica",
+    "_create_variable",
     "_gather_to_implementation",
     "_get_cross_device_ops",
     "_get_local_replica_id",
@@ -150,11 +152,19 @@ class AdasumExtended(ShardedInputExtended):
             )
             if not initial.dtype.size:  # strings and handles: every rank keeps its own
                 return initial
-            name = f"initial value of {kwargs.get('name')}"
+            name = names.of_initial_value(kwargs.get("name"))
             with tf.device("CPU:0"):
-                return broadcast(initial, 0, self.communicator, name=name)
+                agreed = broadcast(initial, 0, self.communicator, name=name)
+            self.communicator.variable_numbers.draw()
+            return agreed
 
         return from_rank_0
+
+    @override
+    def _create_variable(self, next_creator, **kwargs):
+        variable = super()._create_variable(next_creator, **kwargs)
+        self.communicator.variable_numbers.attach(variable)
+        return variable
 
     # Reductions.
 
