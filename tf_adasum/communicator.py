@@ -62,6 +62,11 @@ class Communicator:
         return self._lib.hosts
 
     @property
+    def instruction_set(self) -> str:
+        """What the arithmetic of all ranks uses: the widest that every rank's CPU has."""
+        return self._lib.instruction_set
+
+    @property
     def handle(self) -> tf.Tensor:
         """The resource that ops on this group take as their first input.
 

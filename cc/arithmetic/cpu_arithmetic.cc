@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -13,17 +12,6 @@
 
 namespace adasum {
 namespace {
-
-const CpuKernels* WidestSupported(const std::string& at_most) {
-#if defined(__x86_64__)
-  bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx512 && at_most == "avx512") return &Avx512Kernels();
-  if (has_avx2 && (at_most == "avx512" || at_most == "avx2")) return &Avx2Kernels();
-#endif
-  return &BaselineKernels();
-}
 
 // The loop for `dtype`, or InvalidArgument where the operation does not exist for it.
 template <typename Loop>
@@ -86,17 +74,6 @@ void CombineUnlike(CombineLoop loop, int64_t element_bytes, const Piece& piece,
 }
 
 }  // namespace
-
-const CpuKernels& ChooseCpuKernels() {
-  const char* wish = std::getenv("TF_ADASUM_INSTRUCTION_SET");
-  std::string at_most = wish == nullptr ? "avx512" : wish;
-  if (at_most != "baseline" && at_most != "avx2" && at_most != "avx512") {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        "Expected TF_ADASUM_INSTRUCTION_SET to be baseline, avx2 or avx512. Received: " + at_most);
-  }
-  return *WidestSupported(at_most);
-}
 
 void CpuArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) {
   MomentsLoop loop = Require(kernels_.moments, dtype, "a dot product");

@@ -2,14 +2,10 @@
 #ifndef ADASUM_ARITHMETIC_CPU_ARITHMETIC_H_
 #define ADASUM_ARITHMETIC_CPU_ARITHMETIC_H_
 
-#include "cc/arithmetic/cpu_kernels.h"
+#include "cc/arithmetic/instruction_sets.h"
 #include "cc/core/arithmetic.h"
 
 namespace adasum {
-
-// The widest kernels that this CPU runs. TF_ADASUM_INSTRUCTION_SET=baseline|avx2|avx512 lowers
-// the choice, for tests and for ranks of unlike CPUs that should round alike.
-const CpuKernels& ChooseCpuKernels();
 
 // Stateless but for what it was made with: any number of threads may share one, and each calls
 // Finish for itself.
@@ -18,7 +14,8 @@ class CpuArithmetic : public Arithmetic {
   // Results go past the caches if they are too much to be found there later. Peers find them in
   // memory then: sooner than in another core's cache, unless the two share one, and a line that a
   // peer has read need not be taken back from it before it is written again.
-  explicit CpuArithmetic(const CpuKernels& kernels = ChooseCpuKernels(), bool passes_caches = false)
+  explicit CpuArithmetic(const CpuKernels& kernels = KernelsOf(WidestInstructionSet()),
+                         bool passes_caches = false)
       : kernels_(kernels), passes_caches_(passes_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;

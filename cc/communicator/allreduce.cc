@@ -127,7 +127,7 @@ void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workpla
                                SegmentsOf(tensors).num_elements() * ElementBytes(tensors.dtype)};
   const bool is_large = kind.num_bytes >= kMoreThanCached;
   const bool passes_caches = is_large && workplace.store_choice.PassesCaches(kind);
-  CpuArithmetic cpu(ChooseCpuKernels(), passes_caches);
+  CpuArithmetic cpu(workplace.kernels, passes_caches);
   const auto begin = std::chrono::steady_clock::now();
   RunStages(tensors, stages, cpu, workplace);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -228,7 +228,7 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
   WaitLimits limits;
   ReadWaitLimits(&limits);
   ThreadHub hub(num_leaves, limits);
-  CpuArithmetic arithmetic;
+  CpuArithmetic arithmetic(KernelsOf(simulated.instruction_set));
   // Out here, since peers may read a leaf's memory until every leaf is done.
   std::vector<LeafScratch> scratch(num_leaves);
   std::vector<HierarchyScratch> hierarchy_scratch(num_leaves);

@@ -61,6 +61,7 @@ struct SimulatedReduction {
   std::string reduction;
   std::string local_reduction;       // as in AllreduceTensors
   std::vector<int> leaves_per_host;  // neighbours together
+  InstructionSet instruction_set;
 };
 
 // The reduction of inputs[leaf][tensor] to outputs[leaf][tensor] with one thread per leaf of this

@@ -210,8 +210,9 @@ void Communicator::Carry(const Decision& decision) {
   auto begin = Timeline::Clock::now();
   transport().Begin();
   std::optional<Error> error =
-      Run(request, {transport(), placement_.cores, placement_.hosts, *limits_, scratch_,
-                    hierarchy_scratch_, store_choice_, timeline_.get()});
+      Run(request,
+          {transport(), placement_.cores, KernelsOf(placement_.instruction_set), placement_.hosts,
+           *limits_, scratch_, hierarchy_scratch_, store_choice_, timeline_.get()});
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point. First, so that a caller who hears of it

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cc/arithmetic/instruction_sets.h"
 #include "cc/communicator/agreement.h"
 #include "cc/communicator/hierarchy.h"
 #include "cc/communicator/store_choice.h"
@@ -31,6 +32,7 @@ namespace adasum {
 struct Workplace {
   Transport& transport;
   const int cores;
+  const CpuKernels& kernels;
   const HostRanks& hosts;
   const WaitLimits& limits;
   // One per replica of this process, kept from request to request.
@@ -59,6 +61,8 @@ struct Placement {
   // How many cores every rank has for its arithmetic; the same on all ranks.
   int cores = 1;
   HostRanks hosts = {{0}};
+  // Of every rank's arithmetic; the same on all ranks, so that all round alike.
+  InstructionSet instruction_set = InstructionSet::kBaseline;
 };
 
 class Communicator {

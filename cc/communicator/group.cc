@@ -30,8 +30,10 @@ class SelfGroup : public Group {
   SelfGroup() {
     auto limits = std::make_unique<WaitLimits>();
     ReadWaitLimits(limits.get());
+    Placement placement;
+    placement.instruction_set = WidestInstructionSet();
     communicator_ = std::make_unique<Communicator>(std::move(limits),
-                                                   std::make_unique<SelfTransport>(), Placement{});
+                                                   std::make_unique<SelfTransport>(), placement);
   }
   std::shared_ptr<Group> Split(std::optional<int> color, int) override {
     return color ? std::make_shared<SelfGroup>() : nullptr;
@@ -92,12 +94,14 @@ class MpiGroup : public Group {
  private:
   // A request like any other, so that it meets no data message on the way.
   std::vector<Member> TellAll(std::optional<int> color, int key) {
-    Member mine{world_->rank(), next_context, key, color, NumCores(), HostName()};
+    const Member mine = ThisMember(world_->rank(), next_context, key, color);
     std::vector<Member> members;
     communicator_->RunAndWait(
         {Intent("split", "split"),
          [&](Workplace& workplace) { members = GatherMembers(workplace.transport, mine); },
          nullptr});
+    // Out here: an error inside of a request would break the communicator.
+    CheckMembers(members);
     return members;
   }
 
@@ -115,8 +119,8 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   WaitLimits limits;
   ReadWaitLimits(&limits);
   MpiTransport transport(world, everyone, 0, limits);
-  Member mine{world->rank(), 1, 0, 0, NumCores(), HostName()};
-  std::vector<Member> members = GatherMembers(transport, mine);
+  std::vector<Member> members = GatherMembers(transport, ThisMember(world->rank(), 1, 0, 0));
+  CheckMembers(members);
   return std::make_shared<MpiGroup>(world, members, 0);
 }
 

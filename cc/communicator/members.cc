@@ -14,11 +14,27 @@
 namespace adasum {
 namespace {
 
+// With its length ahead: a text may hold anything.
+void WriteText(const std::string& text, std::ostream& out) {
+  out << ' ' << text.size() << ' ' << text;
+}
+
+std::string ReadText(std::istream& in) {
+  size_t size = 0;
+  in >> size;
+  std::string text(size, '\0');
+  in.get();
+  in.read(text.data(), static_cast<std::streamsize>(size));
+  return text;
+}
+
 std::string Serialize(const Member& member) {
   std::ostringstream out;
   out << member.world_rank << ' ' << member.next_context << ' ' << member.key << ' '
       << (member.color ? std::to_string(*member.color) : "-") << ' ' << member.cores << ' '
-      << member.host;
+      << static_cast<int>(member.instruction_set);
+  WriteText(member.host, out);
+  WriteText(member.error, out);
   return out.str();
 }
 
@@ -26,8 +42,12 @@ Member Parse(const std::string& text) {
   std::istringstream in(text);
   Member member;
   std::string color;
+  int instruction_set = 0;
   in >> member.world_rank >> member.next_context >> member.key >> color >> member.cores >>
-      member.host;
+      instruction_set;
+  member.instruction_set = static_cast<InstructionSet>(instruction_set);
+  member.host = ReadText(in);
+  member.error = ReadText(in);
   if (color != "-") member.color = std::stoi(color);
   return member;
 }
@@ -67,6 +87,17 @@ int NumCores() {
   return sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
 }
 
+Member ThisMember(int world_rank, int next_context, int key, std::optional<int> color) {
+  Member mine{world_rank, next_context, key, color, 1, InstructionSet::kBaseline, HostName(), ""};
+  try {
+    mine.cores = NumCores();
+    mine.instruction_set = WidestInstructionSet();
+  } catch (const Error& error) {
+    mine.error = error.what();
+  }
+  return mine;
+}
+
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {
   std::vector<Member> members;
   for (const std::string& text : GatherTexts(transport, Serialize(mine))) {
@@ -75,13 +106,22 @@ std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {
   return members;
 }
 
+void CheckMembers(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    if (member.error.empty()) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                "rank " + std::to_string(member.world_rank) + ": " + member.error);
+  }
+}
+
 Placement PlacementOf(const std::vector<Member>& members, int rank) {
-  Placement placement{0, 0, 1, {}};
+  Placement placement{0, 0, 1, {}, members[rank].instruction_set};
   std::map<std::string, size_t> index_of;  // in placement.hosts
   for (size_t other = 0; other < members.size(); ++other) {
     auto [found, is_new] = index_of.insert({members[other].host, placement.hosts.size()});
     if (is_new) placement.hosts.emplace_back();
     placement.hosts[found->second].push_back(static_cast<int>(other));
+    placement.instruction_set = std::min(placement.instruction_set, members[other].instruction_set);
     if (members[other].host != members[rank].host) continue;
     placement.local_rank += static_cast<int>(other) < rank;
     placement.local_size += 1;

@@ -16,8 +16,10 @@ struct Member {
   int next_context;  // greater than any that the process has been part of
   int key;
   std::optional<int> color;
-  int cores;  // of its host, that it may run on
+  int cores;                       // of its host, that it may run on
+  InstructionSet instruction_set;  // the widest that it may use
   std::string host;
+  std::string error;  // what is wrong with its settings; empty where nothing is
 };
 
 // The host's name; TF_ADASUM_HOST overrides it, for hosts that share one, and for network
@@ -28,8 +30,15 @@ std::string HostName();
 // wanted by others. Throws InvalidArgument unless that is a positive number.
 int NumCores();
 
+// What this process tells of itself; next_context, key and color are the caller's. Settings that
+// can't be read are no exception here: the others are told, so that all fail alike.
+Member ThisMember(int world_rank, int next_context, int key, std::optional<int> color);
+
 // Tells `mine` to all ranks of `transport` and returns what each of them told; collective.
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine);
+
+// Throws InvalidArgument, the same on all ranks, where a member's settings are wrong.
+void CheckMembers(const std::vector<Member>& members);
 
 // Where member number `rank` sits among the others.
 Placement PlacementOf(const std::vector<Member>& members, int rank);

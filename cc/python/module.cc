@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/instruction_sets.h"
 #include "cc/communicator/allreduce.h"
 #include "cc/communicator/registry.h"
 #include "cc/core/schedule.h"
@@ -27,6 +27,9 @@ class PyCommunicator {
   int size() const { return group_->communicator().size(); }
   int local_rank() const { return group_->communicator().placement().local_rank; }
   int local_size() const { return group_->communicator().placement().local_size; }
+  const char* instruction_set() const {
+    return KernelsOf(group_->communicator().placement().instruction_set).instruction_set;
+  }
   const HostRanks& hosts() const { return group_->communicator().placement().hosts; }
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::list& arrays, const std::string& reduction,
@@ -103,11 +106,15 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("size", &PyCommunicator::size)
       .def_property_readonly("local_rank", &PyCommunicator::local_rank)
       .def_property_readonly("local_size", &PyCommunicator::local_size)
+      .def_property_readonly("instruction_set", &PyCommunicator::instruction_set)
       .def_property_readonly("hosts", &PyCommunicator::hosts);
 
   py::class_<SimulatedReduction>(module, "SimulatedReduction")
-      .def(py::init<std::string, std::string, std::vector<int>>(), py::arg("reduction"),
-           py::arg("local_reduction"), py::arg("leaves_per_host"));
+      .def(py::init([](std::string reduction, std::string local, std::vector<int> leaves) {
+             return SimulatedReduction{std::move(reduction), std::move(local), std::move(leaves),
+                                       WidestInstructionSet()};
+           }),
+           py::arg("reduction"), py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
   py::enum_<Way>(module, "Way")
@@ -117,7 +124,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),
              py::arg("element_bytes"), py::arg("num_moments"), py::arg("way") = Way::kHalves);
   module.def("reduction_names", &ReductionNames);
-  module.def("instruction_set", [] { return ChooseCpuKernels().instruction_set; });
+  module.def("instruction_set", [] { return KernelsOf(WidestInstructionSet()).instruction_set; });
   module.def("mpi_version", &MpiVersion);
   module.def("leave_all", &LeaveAll, NoGil());
 }

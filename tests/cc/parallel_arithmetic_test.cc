@@ -102,7 +102,7 @@ void WithEveryHelp(Arithmetic* inner, Check check) {
 }
 
 TEST(ResultsAreThoseOfOneCore) {
-  CpuArithmetic cpu(ChooseCpuKernels(), true);
+  CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), true);
   const std::vector<Coefficients> coefficients(std::size(kCounts), {0.5, 0.25});
   for (DType dtype : kDTypes) {
     Scope scope(DTypeName(dtype));
@@ -178,7 +178,7 @@ TEST(VectorsOfUnlikeNorms) {
 }
 
 TEST(CopiesAreWhole) {
-  CpuArithmetic cpu(ChooseCpuKernels(), true);
+  CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), true);
   Vectors vectors(DType::kFloat32);
   const Elements& from = vectors.left.back();
   WithEveryHelp(&cpu, [&](Arithmetic& arithmetic) {

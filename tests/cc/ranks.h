@@ -21,8 +21,9 @@ class Ranks {
   Ranks(Wire wire, int size, double silence_seconds = 30, double mismatch_seconds = 30)
       : world_(wire, size, silence_seconds, mismatch_seconds) {
     for (int rank = 0; rank < size; ++rank) {
-      communicators_.push_back(std::make_unique<Communicator>(
-          world_.TakeLimits(rank), world_.TakeTransport(rank), Placement{rank, size}));
+      communicators_.push_back(
+          std::make_unique<Communicator>(world_.TakeLimits(rank), world_.TakeTransport(rank),
+                                         Placement{rank, size, 1, {{0}}, WidestInstructionSet()}));
     }
   }
 

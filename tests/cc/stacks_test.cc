@@ -167,7 +167,7 @@ TEST(WeightedSums) {
 // A result may replace one of the operands.
 TEST(CopyInPlaceOfAnOperand) {
   for (bool passes_caches : {false, true}) {
-    CpuArithmetic cpu(ChooseCpuKernels(), passes_caches);
+    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), passes_caches);
     ForEveryStack([&](int n, DType dtype) {
       const std::vector<double> weights(std::size(kCounts) * n, 0.75);
       Vectors apart(dtype, n);

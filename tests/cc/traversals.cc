@@ -79,7 +79,7 @@ Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
   const Segments segments(counts);
   // Large results past the caches, as the communicator does.
-  CpuArithmetic arithmetic(ChooseCpuKernels(), segments.num_elements() > 100000);
+  CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), segments.num_elements() > 100000);
   std::vector<LeafScratch> scratch(inputs.size());
   ForEachRank(world.size(), [&](int rank) {
     std::vector<const void*> in;
