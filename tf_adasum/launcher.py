@@ -25,6 +25,13 @@ from tf_adasum import job, placement, process_tree, rank_threads, timeline
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _EXPORTED_PREFIXES = ("ADASUM_", "TF_", "KERAS_", "OMP_", "MPI4PY_", "NCCL_", "XLA_")
 
+# Hydra gives ranks other than 0 an input that never ends, and has no option about it. Each rank
+# becomes its program through a shell that gives it what --stdin says.
+_HYDRA_INPUTS = {
+    "none": 'exec "$0" "$@" </dev/null',
+    "0": '[ "$PMI_RANK" = 0 ] || exec </dev/null; exec "$0" "$@"',
+}
+
 
 class LaunchError(Exception):
     """One line that says what was expected, what was found and what to do."""
@@ -40,8 +47,10 @@ def main(argv: list[str] | None = None) -> int:
       The exit code of the first rank that failed (128 + signal if a signal ended it), 0 if none
       did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 1 if nothing was started.
     """
+    _open_closed_streams()
     options = _parse(argv)
     try:
+        _check_input(options)
         mpirun = find_mpirun()
         environment = rank_environment(os.environ, _ranks_here(options))
         if _build_info().MPI_LIBRARY:
@@ -56,7 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
     quiet = environment["TF_CPP_MIN_LOG_LEVEL"] != "0"
-    code = process_tree.run(command, environment, options.timeout, filter_noise=quiet)
+    stdin = subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno()
+    code = process_tree.run(command, environment, options.timeout, stdin=stdin, filter_noise=quiet)
     if options.timeline:
         _join_timelines(options.timeline)
     return code
@@ -106,6 +116,8 @@ def mpirun_command(
     if family == "openmpi":
         # Without it a rank with all its TensorFlow threads is pinned to one core.
         command += ["--bind-to", "none"]
+        # Its default, rank 0, never tells the rank that the input has ended.
+        command += ["--stdin", options.stdin]
         if placement.oversubscribed(options.np, options.hosts):
             command.append("--oversubscribe")
         if options.hosts or placement.scheduler() or _names_hosts(options):
@@ -114,6 +126,8 @@ def mpirun_command(
     else:
         command += ["-bind-to", "none"]
     command += shlex.split(options.mpi_args)
+    if family == "hydra":
+        command += ["sh", "-c", _HYDRA_INPUTS[options.stdin]]
     if _ranks_here(options) is None:
         # Each rank has its host's numbers, whatever mpirun makes of the hosts.
         command += [sys.executable, "-m", "tf_adasum.rank_threads"]
@@ -166,6 +180,13 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS",
     )
     parser.add_argument(
+        "--stdin",
+        choices=_HYDRA_INPUTS,
+        default="none",
+        help="the rank that reads what is piped into adasumrun: 0, or none, which is the default. "
+        "All others find their input empty",
+    )
+    parser.add_argument(
         "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
     )
     parser.add_argument(
@@ -190,6 +211,25 @@ def _build_info() -> ModuleType:
             "expected tf_adasum to be built. Received: no tf_adasum/_build_info.py. Run: make build"
         ) from error
     return built
+
+
+def _open_closed_streams() -> None:
+    """Opens what the caller closed of stdin, stdout and stderr, lest a pipe take its number."""
+    for wanted, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # It takes the least number that is free.
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(opened, True)
+            setattr(sys, name, open(opened, "w" if wanted else "r", closefd=False))
+
+
+def _check_input(options: argparse.Namespace) -> None:
+    """Refuses a terminal for --stdin=0: mpirun, in a session of its own, does not read from it."""
+    if options.stdin != "none" and sys.stdin.isatty():
+        raise LaunchError(
+            "expected a pipe or a file on stdin for --stdin=0. Received: a terminal. "
+            "Say: cat | adasumrun --stdin=0 ..."
+        )
 
 
 def _ranks_here(options: argparse.Namespace) -> int | None:
@@ -220,7 +260,7 @@ def _hosts_of_file(path: str) -> str:
 
 def _program(program: list[str]) -> list[str]:
     name = program[0]
-    if name.endswith(".py") and not os.access(name, os.X_OK):
+    if name.endswith(".py") and (os.path.isfile(name) or shutil.which(name) is None):
         return [sys.executable, *program]
     if name in ("python", "python3"):
         return [sys.executable, *program[1:]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterable
 
@@ -54,7 +55,8 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
     """
     hosts = []
     for line in lines:
-        name, *words = line.partition("#")[0].split() or [""]
+        # As mpirun reads it, there may be spaces around the =.
+        name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
         for word in words:
             if word.startswith("slots="):
                 name += f":{int(word.removeprefix('slots='))}"

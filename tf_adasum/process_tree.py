@@ -27,7 +27,7 @@ def run(
     command: list[str],
     environment: dict[str, str],
     timeout: int | None = None,
-    name: str = "adasumrun",
+    stdin: int = subprocess.DEVNULL,
     filter_noise: bool = False,
 ) -> int:
     """Runs a command to its end, as the only work of this process: all its children are ended.
@@ -36,7 +36,7 @@ def run(
       command: the program and its arguments.
       environment: its environment variables.
       timeout: seconds after which it and all that it started is ended; None waits for ever.
-      name: who reports a timeout or a signal on stderr.
+      stdin: the file descriptor that it reads its input from.
       filter_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
 
     Returns:
@@ -49,17 +49,17 @@ def run(
     child = None
     reader, stderr = rank_output.start_filter(sys.stderr.fileno()) if filter_noise else (0, None)
     try:
-        child = _start(command, environment, stderr)
+        child = _start(command, environment, stdin, stderr)
         if stderr is not None:
             os.close(stderr)
         code = child.wait(timeout)
         return code if code >= 0 else 128 - code
     except subprocess.TimeoutExpired:
-        print(f"{name}: ended all ranks after {timeout} s (--timeout)", file=sys.stderr)
+        print(f"adasumrun: ended all ranks after {timeout} s (--timeout)", file=sys.stderr)
         return TIMEOUT_EXIT_CODE
     except _Stopped as stopped:
         number = stopped.args[0]
-        print(f"{name}: ended all ranks on {signal.Signals(number).name}", file=sys.stderr)
+        print(f"adasumrun: ended all ranks on {signal.Signals(number).name}", file=sys.stderr)
         return 128 + number
     finally:
         for number in previous:
@@ -72,7 +72,9 @@ def run(
             signal.signal(number, handler)
 
 
-def _start(command: list[str], environment: dict[str, str], stderr: int | None) -> subprocess.Popen:
+def _start(
+    command: list[str], environment: dict[str, str], stdin: int, stderr: int | None
+) -> subprocess.Popen:
     parent = os.getpid()
 
     def in_child() -> None:
@@ -86,7 +88,7 @@ def _start(command: list[str], environment: dict[str, str], stderr: int | None) 
         env=environment,
         # A terminal's Ctrl-C should reach this process only, which then ends the ranks in order.
         start_new_session=True,
-        stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+        stdin=stdin,
         stderr=stderr,
         preexec_fn=in_child,  # noqa: PLW1509 (this process has no other threads)
     )

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -24,7 +25,10 @@ def _command(monkeypatch, family, *argv, environment=None):
 
 def test_ranks_are_not_bound(monkeypatch):
     command = _command(monkeypatch, "openmpi", "-np", "1", "sh", "-c", "true")
-    assert command == ["/opt/mpirun", "-np", "1", "--bind-to", "none", "sh", "-c", "true"]
+    assert command == [
+        *("/opt/mpirun", "-np", "1", "--bind-to", "none", "--stdin", "none"),
+        *("sh", "-c", "true"),
+    ]
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [(CORES, False), (CORES + 1, True)])
@@ -47,12 +51,14 @@ def test_hosts_and_their_slots(monkeypatch):
 
 def test_hosts_of_a_file(tmp_path):
     path = tmp_path / "hosts"
-    path.write_text("# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\n")
-    assert launcher._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c"
-    assert placement.slots("a:2,b:3,c") == 6
+    path.write_text(
+        "# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\nd slots = 4\ne slots= 5 max_slots =9\n"
+    )
+    assert launcher._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c,d:4,e:5"
+    assert placement.slots("a:2,b:3,c,d:4,e:5") == 15
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=many\n"])
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=many\n", "a slots =\n"])
 def test_a_file_without_hosts_is_refused(tmp_path, text, capsys):
     path = tmp_path / "hosts"
     path.write_text(text)
@@ -100,8 +106,42 @@ def test_options_after_the_program_are_the_programs(monkeypatch):
 
 def test_hydra_has_its_own_words(monkeypatch):
     command = _command(monkeypatch, "hydra", "-np", "99", "-H", "a,b", "sh")
-    unbound = ["-bind-to", "none", *RANK_THREADS]
-    assert command == ["/opt/mpirun", "-np", "99", "-hosts", "a,b", *unbound, "sh"]
+    hosts, unbound = ["-hosts", "a,b"], ["-bind-to", "none"]
+    without_input = ["sh", "-c", 'exec "$0" "$@" </dev/null']
+    assert command == [
+        *("/opt/mpirun", "-np", "99", *hosts, *unbound),
+        *(*without_input, *RANK_THREADS, "sh"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "rank", "expected"),
+    [((), "0", ""), ((), "1", ""), (("--stdin=0",), "0", "hello"), (("--stdin=0",), "1", "")],
+)
+def test_hydras_ranks_get_their_input_by_a_shell(monkeypatch, words, rank, expected):
+    command = _command(
+        monkeypatch, "hydra", "-np", "2", *words, "sh", "-c", 'cat; echo "$1"', "x", "a b"
+    )
+    own = command[command.index("sh") :]
+    done = subprocess.run(
+        own,
+        env={**os.environ, "PMI_RANK": rank},
+        input="hello",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, expected + "a b\n")
+
+
+def test_a_terminal_is_no_input(monkeypatch):
+    opened, terminal = os.openpty()
+    with os.fdopen(opened), os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(launcher.sys, "stdin", stdin)
+        launcher._check_input(launcher._parse(["sh"]))
+        with pytest.raises(launcher.LaunchError, match="Received: a terminal"):
+            launcher._check_input(launcher._parse(["--stdin=0", "sh"]))
 
 
 def test_further_arguments_of_mpirun(monkeypatch):

@@ -85,6 +85,47 @@ def test_background_process_of_a_rank_ends_with_the_ranks():
     assert programs.running(mark) == []
 
 
+def _redirected(redirection, *arguments):
+    """Runs adasumrun by a shell; the redirection has "$@" in its place."""
+    return programs.run(
+        ["sh", "-c", redirection, "sh", *programs.ADASUMRUN, *arguments], LIMIT_SECONDS
+    )
+
+
+@pytest.mark.parametrize("redirection", ['"$@" </dev/null', 'echo hello | "$@"', '"$@" <&-'])
+def test_ranks_find_their_input_empty(redirection):
+    ranks = ("--timeout=30", "-np", "3", "sh", "-c", "cat; echo end")
+    done = _redirected(redirection, *ranks)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["end"] * 3
+
+
+def test_rank_0_gets_the_input_if_asked_for():
+    ranks = ("-np", "3", "sh", "-c", "read line; echo $OMPI_COMM_WORLD_RANK $line")
+    done = _redirected('echo hello | "$@"', "--timeout=30", "--stdin=0", *ranks)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n")) == ["", "0 hello", "1", "2"]
+
+
+@pytest.mark.parametrize("redirection", ['"$@" 2>&-', '"$@" 2>&- <&-'])
+def test_starts_where_stderr_is_closed(redirection):
+    done = _redirected(redirection, "-np", "2", "sh", "-c", "echo on; echo off >&2")
+    assert done.returncode == 0
+    assert done.stdout.split() == ["on"] * 2
+
+
+@pytest.mark.parametrize("executable", [False, True])
+def test_a_python_file_needs_no_first_line(tmp_path, monkeypatch, executable):
+    script = tmp_path / "train.py"
+    script.write_text("import sys\nprint(sys.executable)\n")
+    script.chmod(0o755 if executable else 0o644)
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", str(script)):
+        done = _run("-np", "2", name)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [sys.executable] * 2
+
+
 def test_help_and_missing_program():
     assert "-np" in _run("--help").stdout
     done = _run("-np", "2", "no-such-program")
