@@ -1,12 +1,6 @@
 # From a fresh checkout: `make demo` trains, `make test` tests. Every step leaves a stamp under .venv, or is
 # Bazel's, so that a second call repeats nothing that is finished.
 
-# The first interpreter of a supported version.
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
-  $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
-  && echo $$python && break; done)
-# Arguments of configure.py, e.g. make test CONFIGURE="--mpi=/usr/bin/mpicc"
-CONFIGURE ?=
 # Arguments of the demo, e.g. make demo DEMO="--epochs=4"
 DEMO ?=
 # Arguments of the benchmark, e.g. make bench BENCH="--max_exponent=20"
@@ -15,10 +9,32 @@ BENCH ?=
 TEST_FLAGS ?=
 BAZEL ?= bazel
 
+.DEFAULT_GOAL := help
 VENV := .venv
 STAMPS := $(VENV)/stamps
 
-.PHONY: help setup build test test-full test-hosts demo bench wheel lint format clean
+# The interpreter that .venv is made of: the one given, and .venv is made anew if it is another one than the last
+# time; else that of the last time, else the first of a supported version.
+LAST_PYTHON := $(shell cat $(STAMPS)/system 2>/dev/null)
+ifeq ($(origin PYTHON),undefined)
+  PYTHON := $(or $(LAST_PYTHON),$(shell for python in python3 python3.13 python3.12 python3.11 python3.10; do \
+    $$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+    && echo $$python && break; done))
+else ifneq ($(strip $(PYTHON)),$(LAST_PYTHON))
+  $(STAMPS)/system: FORCE
+  CLEAR := --clear
+endif
+
+# Arguments of configure.py, e.g. make test CONFIGURE="--mpi=/usr/bin/mpicc": those given, and it runs again if
+# they are others than the last time, by hand or by make; else those of the last time.
+LAST_CONFIGURE := $(shell sed -n 's/^. Arguments: *//p' .bazelrc.user 2>/dev/null)
+ifeq ($(origin CONFIGURE),undefined)
+  CONFIGURE := $(LAST_CONFIGURE)
+else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
+  .bazelrc.user: FORCE
+endif
+
+.PHONY: FORCE help setup build test test-full test-hosts demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -36,9 +52,9 @@ help:
 setup: .bazelrc.user $(STAMPS)/editable
 
 $(STAMPS)/system: tools/install_system.sh
-	tools/install_system.sh "$(PYTHON)" "$(BAZEL)"
-	"$(PYTHON)" -m venv $(VENV)
-	@mkdir -p $(STAMPS) && touch $@
+	tools/install_system.sh "$(strip $(PYTHON))" "$(BAZEL)"
+	"$(strip $(PYTHON))" -m venv $(CLEAR) $(VENV)
+	@mkdir -p $(STAMPS) && echo "$(strip $(PYTHON))" >$@
 
 $(STAMPS)/requirements: requirements.txt tools/install_requirements.sh $(STAMPS)/system
 	tools/install_requirements.sh $(VENV)/bin/python

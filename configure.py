@@ -36,14 +36,16 @@ def main(argv: list[str] | None = None) -> int:
         python = find_python(options.python)
         tensorflow = find_tensorflow(python)
         mpi = find_mpi(options.mpi, python)
+        mpi_line = mpi_version(mpi["ADASUM_MPIRUN"])
         pybind11 = find_pybind11(python)
         cuda, cuda_line = find_cuda(options.cuda, options.cuda_archs)
     except ConfigureError as error:
         print(f"configure.py: {error}", file=sys.stderr)
         return 1
+    arguments = sys.argv[1:] if argv is None else argv
     settings = {**python["settings"], **tensorflow, **mpi, **pybind11, **cuda}
-    _write(Path(options.output), settings)
-    _report(python, settings, cuda_line, options.output)
+    _write(Path(options.output), arguments, settings)
+    _report(python, settings, mpi_line, cuda_line, options.output)
     return 0
 
 
@@ -95,13 +97,15 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _write(path: Path, settings: dict[str, str]) -> None:
+def _write(path: Path, arguments: list[str], settings: dict[str, str]) -> None:
     lines = ["# Written by ./configure.py. Change it by running that again."]
+    # So that make can tell whether its CONFIGURE is another one.
+    lines += [f"# Arguments: {' '.join(arguments)}"]
     lines += [f'build "--repo_env={name}={value}"' for name, value in settings.items()]
     path.write_text("\n".join(lines) + "\n")
 
 
-def _report(python: dict, settings: dict[str, str], cuda: str, output: str) -> None:
+def _report(python: dict, settings: dict[str, str], mpi: str, cuda: str, output: str) -> None:
     source = settings["ADASUM_MPI_PACKAGE"] or "this machine's own"
     tensorflow = f"{settings['ADASUM_TENSORFLOW_PACKAGE']} {settings['ADASUM_TENSORFLOW_VERSION']}"
     print(f"Python      {dotted(python['version'])} ({python['path']})")
@@ -109,7 +113,6 @@ def _report(python: dict, settings: dict[str, str], cuda: str, output: str) -> N
     print(
         f"Keras       {python['packages'].get('keras')}, mpi4py {python['packages'].get('mpi4py')}"
     )
-    mpi = mpi_version(settings["ADASUM_MPIRUN"])
     print(f"MPI         {mpi}, {source} ({settings['ADASUM_MPI_LIBRARY']})")
     print(f"CUDA        {cuda}")
     print(f"Wrote       {output}")

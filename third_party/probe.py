@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 
 TIME_LIMIT_SECONDS = 60
@@ -17,3 +19,14 @@ def run(command: list[str]) -> str:
         command, check=True, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS
     )
     return done.stdout
+
+
+def find_program(wanted: str) -> str:
+    """Returns where a program is, by an absolute path: Bazel runs in folders of its own.
+
+    Args:
+      wanted: a path, perhaps relative or with a ~, or a name to look for on PATH; returned as it
+        is if there is no such program, so that running it says why.
+    """
+    found = shutil.which(os.path.expanduser(wanted))
+    return os.path.abspath(found) if found else wanted

