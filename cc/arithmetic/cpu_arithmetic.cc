@@ -49,8 +49,13 @@ void AddGram(MomentsLoop moments, CrossLoop cross, int n, const void* const* ope
 }
 
 // A coefficient is about the ratio of two norms, and beyond the float32 in which all but float64
-// are combined if one vector is next to nothing: that one is scaled up first, by a power of two.
-// The other's coefficient is between 0.5 and 1.5 then.
+// are combined if one vector is next to nothing: that one is scaled up first, by powers of two. The
+// other's coefficient is between 0.5 and 1.5 then.
+bool IsBeyondFloat32(const Coefficients& c) {
+  const double most = std::max(std::abs(c.left), std::abs(c.right));
+  return most > FLT_MAX && std::isfinite(most);
+}
+
 void CombineUnlike(CombineLoop loop, int64_t element_bytes, const Piece& piece,
                    const Coefficients& c) {
   constexpr int64_t kTileBytes = 4096;
@@ -58,17 +63,22 @@ void CombineUnlike(CombineLoop loop, int64_t element_bytes, const Piece& piece,
   alignas(64) char scaled[kTileBytes];
   const bool is_left_small = std::abs(c.left) > std::abs(c.right);
   const double steep = is_left_small ? c.left : c.right;
-  const double scale = std::ldexp(1.0, std::ilogb(steep) - 60);
+  // Up to 2^277, the ratio of float32's largest to its smallest number: in two steps, since float32
+  // holds the power of two no more than the coefficient.
+  const int shift = std::ilogb(steep) - 60;
+  const double scales[2] = {std::ldexp(1.0, shift / 2), std::ldexp(1.0, shift - shift / 2)};
+  const double rest = std::ldexp(steep, -shift);
   for (int64_t begin = 0; begin < piece.num_elements; begin += tile) {
     const int64_t n = std::min(tile, piece.num_elements - begin), skip = begin * element_bytes;
     const void* left = At(piece.left, skip);
     const void* right = At(piece.right, skip);
     const void* small = is_left_small ? left : right;
-    loop(small, small, scale, 0, n, scaled);
+    loop(small, small, scales[0], 0, n, scaled);
+    loop(scaled, scaled, scales[1], 0, n, scaled);
     if (is_left_small) {
-      loop(scaled, right, steep / scale, c.right, n, At(piece.out, skip));
+      loop(scaled, right, rest, c.right, n, At(piece.out, skip));
     } else {
-      loop(left, scaled, c.left, steep / scale, n, At(piece.out, skip));
+      loop(left, scaled, c.left, rest, n, At(piece.out, skip));
     }
   }
 }
@@ -131,7 +141,7 @@ void CpuArithmetic::Combine(DType dtype, const std::vector<Piece>& pieces,
   CombineLoop loop = Require(kernels_.combine, dtype, "a weighted sum");
   ForEachTile(ElementBytes(dtype), pieces, [=](const Piece& piece) {
     const Coefficients& c = coefficients[piece.segment];
-    if (dtype != DType::kFloat64 && std::max(std::abs(c.left), std::abs(c.right)) > FLT_MAX) {
+    if (dtype != DType::kFloat64 && IsBeyondFloat32(c)) {
       return CombineUnlike(loop, ElementBytes(dtype), piece, c);
     }
     loop(piece.left, piece.right, c.left, c.right, piece.num_elements, piece.out);

@@ -2,6 +2,8 @@
 #ifndef ADASUM_ARITHMETIC_CUDA_OPERATIONS_CU_H_
 #define ADASUM_ARITHMETIC_CUDA_OPERATIONS_CU_H_
 
+#include <type_traits>
+
 #include "cc/arithmetic/cuda_elements.cu.h"
 #include "cc/core/arithmetic.h"
 
@@ -40,14 +42,27 @@ struct CombineOperation : Binary<T> {
   }
 };
 
+constexpr double kMostFloat = 0x1.fffffep127;
+// Whether the ratio of two norms, and so a coefficient, may be beyond float32.
+template <typename T>
+constexpr bool kHasFloatsRange = !std::is_same<T, __half>::value;
+
+// In float32; with coefficients beyond it in float64.
 template <typename T>
 struct SmallCombineOperation : Binary<T> {
   explicit SmallCombineOperation(const Coefficients* of_pieces) : coefficients(of_pieces) {}
   const Coefficients* coefficients;
   __device__ auto OfPiece(int32_t piece) const {
-    const float c_left = static_cast<float>(coefficients[piece].left);
-    const float c_right = static_cast<float>(coefficients[piece].right);
-    return [c_left, c_right](T left, T right) {
+    const Coefficients c = coefficients[piece];
+    const float c_left = static_cast<float>(c.left);
+    const float c_right = static_cast<float>(c.right);
+    const bool is_beyond_float =
+        kHasFloatsRange<T> && (fabs(c.left) > kMostFloat || fabs(c.right) > kMostFloat);
+    return [c, c_left, c_right, is_beyond_float](T left, T right) {
+      if (is_beyond_float) {
+        const double sum = fma(c.left, ToDouble(left), c.right * ToDouble(right));
+        return Round<T>(static_cast<float>(sum));
+      }
       return Round<T>(fmaf(c_left, ToFloat(left), c_right * ToFloat(right)));
     };
   }

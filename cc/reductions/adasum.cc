@@ -15,7 +15,8 @@ namespace {
 // as it is, which makes zero the identity. DBL_MIN and not its root, so that float64 gradients
 // of scale 1e-150 still meet as Adasum says.
 double Coefficient(double dot, double norm2) {
-  return norm2 < DBL_MIN ? 1.0 : 1.0 - dot / (2.0 * norm2);
+  // Halved last: twice a squared norm may be beyond the doubles where the norm is not.
+  return norm2 < DBL_MIN ? 1.0 : 1.0 - 0.5 * (dot / norm2);
 }
 
 class Adasum : public Reduction {

@@ -113,6 +113,38 @@ TEST(Combine) {
   check_as(DType::kFloat64, cuda::CombineOperation<double>{all});
 }
 
+// Coefficients beyond float32, as vectors of unlike norms have them.
+TEST(CombineUnlikeNorms) {
+  constexpr double kSmall = 0x1p-130;  // bfloat16's subnormal numbers, too
+  constexpr int64_t kCount = 1000;
+  std::vector<double> small, large;
+  for (int64_t i = 0; i < kCount; ++i) {
+    small.push_back((i % 13 - 4) * kSmall);
+    large.push_back((i % 7 + 1) * 0x1p120);
+  }
+  auto check_as = [&](DType dtype, auto make_operation) {
+    Scope scope(DTypeName(dtype));
+    Elements a(dtype, small), b(dtype, large), out(dtype, kCount);
+    const Coefficients steep{-0x1.8p248, 0.75};
+    auto check = [&](const Elements& left, const Elements& right, Coefficients c) {
+      RunElementwise({{0, left.bytes(), right.bytes(), out.bytes(), nullptr, kCount}},
+                     make_operation(&c));
+      for (int64_t i = 0; i < kCount; ++i) {
+        const double expected = c.left * left[i] + c.right * right[i];
+        CHECK_AT_MOST(std::fabs(out[i] - expected), ErrorOf(dtype, 8 * 0x1p120));
+      }
+    };
+    check(a, b, steep);
+    check(b, a, {steep.right, steep.left});
+  };
+  check_as(DType::kBFloat16,
+           [](const Coefficients* all) { return cuda::SmallCombineOperation<__nv_bfloat16>{all}; });
+  check_as(DType::kFloat32,
+           [](const Coefficients* all) { return cuda::CombineOperation<float>{all}; });
+  check_as(DType::kFloat64,
+           [](const Coefficients* all) { return cuda::CombineOperation<double>{all}; });
+}
+
 TEST(AddAndDivide) {
   auto check_as = [&](DType dtype, auto operation, auto expected) {
     auto run = [&](const std::vector<Piece>& pieces) { RunElementwise(pieces, operation); };

@@ -14,6 +14,7 @@ namespace {
 using test::CheckAgainstTree;
 using test::CheckAlike;
 using test::CheckWorld;
+using test::Elements;
 using test::kDTypes;
 using test::kFloats;
 using test::kReductions;
@@ -25,6 +26,7 @@ using test::RandomLeaves;
 using test::Scope;
 using test::Traverse;
 using test::Wire;
+using test::WireName;
 
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16};
 // Each wire moves the same bytes, so that all sizes for one of them will do.
@@ -88,6 +90,51 @@ TEST(RunToRunEqual) {
       Outcome first = Traverse(wire, "adasum", inputs), second = Traverse(wire, "adasum", inputs);
       for (int rank = 0; rank < size; ++rank) second.outputs[rank].swap(first.outputs[0]);
       CheckAlike(second.outputs);
+    }
+  }
+}
+
+// Leaves of `scales[0]` where `small` has a bit, of `scales[1]` elsewhere.
+Leaves UnlikeLeaves(int size, DType dtype, const std::vector<int64_t>& counts, int small,
+                    const double* scales) {
+  const Leaves ordinary = RandomLeaves(size, DType::kFloat64, counts);
+  Leaves leaves(size);
+  for (int leaf = 0; leaf < size; ++leaf) {
+    for (const Elements& tensor : ordinary[leaf]) {
+      std::vector<double> values = tensor.Values();
+      for (double& value : values) value *= scales[(small >> leaf & 1) == 0];
+      leaves[leaf].emplace_back(dtype, values);
+    }
+  }
+  return leaves;
+}
+
+// Whatever meets whatever: nothing is beyond the arithmetic where the result is none.
+TEST(UnlikeNorms) {
+  struct Case {
+    DType dtype;
+    double scales[2];
+  };
+  const Case cases[] = {
+      {DType::kFloat16, {2e-4, 2e3}},    {DType::kBFloat16, {1e-30, 1e30}},
+      {DType::kBFloat16, {1e-38, 1e35}}, {DType::kFloat32, {1e-30, 1e30}},
+      {DType::kFloat32, {1e-36, 1e35}},  {DType::kFloat64, {1e-150, 1e150}},
+  };
+  for (Wire wire : kWires) {
+    for (int size = 2; size <= 5; ++size) {
+      for (const Case& each : cases) {
+        for (int small = 1; small < (1 << size) - 1; ++small) {
+          for (const std::vector<int64_t>& counts : {std::vector<int64_t>{40}, {1500, 40}}) {
+            Scope scope(std::string(WireName(wire)) + ", " + std::to_string(size) + " ranks, " +
+                        DTypeName(each.dtype) + ", small ones " + std::to_string(small) + " of " +
+                        test::Show(each.scales[0]));
+            Leaves inputs = UnlikeLeaves(size, each.dtype, counts, small, each.scales);
+            const Outcome outcome = Traverse(wire, "adasum", inputs);
+            CheckAgainstTree("adasum", inputs, outcome.outputs);
+            CheckAlike(outcome.outputs);
+          }
+        }
+      }
     }
   }
 }

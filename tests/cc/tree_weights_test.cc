@@ -32,7 +32,7 @@ Leaves RandomLeaves(int n, int64_t count, int seed) {
 
 struct Outcome {
   bool is_told;
-  std::vector<double> result;
+  std::vector<double> result, weights;
 };
 
 Outcome Weigh(const Leaves& leaves, DType dtype) {
@@ -47,7 +47,7 @@ Outcome Weigh(const Leaves& leaves, DType dtype) {
   }
   Outcome outcome{
       WeightsOfTree(FindReduction("adasum"), MakeTree(n), n, dtype, gram.data(), weights.data()),
-      std::vector<double>(leaves[0].size())};
+      std::vector<double>(leaves[0].size()), weights};
   for (int i = 0; i < n; ++i) {
     for (size_t e = 0; e < leaves[0].size(); ++e) outcome.result[e] += weights[i] * leaves[i][e];
   }
@@ -153,6 +153,33 @@ TEST(SteepWeightsAreForFloat64) {
   for (size_t e = 0; e < 100; ++e) leaves[1][e] = 1e-35 * (leaves[0][e] + leaves[1][e]);
   CHECK_TRUE(!Weigh(leaves, DType::kFloat32).is_told);
   CheckTold(leaves, 1e-13);
+}
+
+// Leaves of unlike norms: told only with weights that the dtype's arithmetic holds, and right.
+TEST(UnlikeNorms) {
+  struct Case {
+    DType dtype;
+    double small, large, most_weight;
+  };
+  for (const Case& each :
+       {Case{DType::kFloat32, 1e-30, 1e30, 1e30}, Case{DType::kBFloat16, 1e-38, 1e35, 1e30},
+        Case{DType::kFloat16, 1e-6, 1e3, 1e30}, Case{DType::kFloat64, 1e-150, 1e150, 1e308}}) {
+    for (int n = 2; n <= 5; ++n) {
+      for (int small = 1; small < (1 << n) - 1; ++small) {
+        Scope scope(std::string(DTypeName(each.dtype)) + ", small ones " + std::to_string(small) +
+                    " of " + std::to_string(n));
+        Leaves leaves = RandomLeaves(n, 100, n);
+        for (int i = 0; i < n; ++i) {
+          for (double& value : leaves[i]) value *= (small >> i & 1) != 0 ? each.small : each.large;
+        }
+        const Outcome outcome = Weigh(leaves, each.dtype);
+        if (!outcome.is_told) continue;
+        const std::vector<double> expected = ReduceTree("adasum", DType::kFloat64, leaves);
+        CHECK_AT_MOST(Distance(outcome.result, expected), 1e-10 * Scale(leaves, expected));
+        for (double weight : outcome.weights) CHECK_AT_MOST(std::fabs(weight), each.most_weight);
+      }
+    }
+  }
 }
 
 // Scalars cancel in one sum of many. What is told has no terms beyond what its dtype rounds well.

@@ -104,6 +104,37 @@ def test_one_vector_next_to_nothing(ranks, dtype):
         error_model.check("adasum", _adasum(unlike), unlike)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "small", "large"),
+    [
+        ("float16", 2e-4, 2e3),
+        ("bfloat16", 1e-30, 1e30),
+        ("float32", 1e-30, 1e30),
+        ("float64", 1e-150, 1e150),
+    ],
+)
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5])
+def test_unlike_norms(ranks, dtype, small, large):
+    vectors = _normal(ranks)
+    for smalls in range(1, 2**ranks - 1):
+        scales = [small if smalls >> rank & 1 else large for rank in range(ranks)]
+        unlike = [_cast(v * scale, dtype) for v, scale in zip(vectors, scales, strict=True)]
+        error_model.check("adasum", _adasum(unlike), unlike)
+
+
+def test_parallel_vectors_of_unlike_norms_are_averaged():
+    for dtype in ("float32", "bfloat16"):
+        small, large = (_cast(np.full(8, scale), dtype) for scale in (1e-30, 1e30))
+        for vectors in ([small, large], [large, small]):
+            np.testing.assert_array_equal(_adasum(vectors), _cast(large.astype(float) / 2, dtype))
+
+
+def test_squared_norm_close_to_the_largest_double():
+    # Twice the squared norm is beyond the doubles.
+    vector = np.array([1.1e154])
+    np.testing.assert_array_equal(_adasum([vector, vector]), vector)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
 @pytest.mark.parametrize("ranks", RANKS)
 def test_far_scales_of_float64(ranks, scale):
