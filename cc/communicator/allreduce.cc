@@ -6,8 +6,7 @@
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/communicator/blocks.h"
-#include "cc/communicator/leaves.h"
-#include "cc/transport/leaf_transport.h"
+#include "cc/communicator/leaf_threads.h"
 #include "cc/traversal/traversal.h"
 
 namespace adasum {
@@ -69,9 +68,19 @@ Segments SegmentsOf(const AllreduceTensors& tensors) {
   return Segments(num_elements);
 }
 
-// Over all replicas of `processes`, in one tree.
+// The leaves of some ranks.
+std::vector<int> LeavesOf(const std::vector<int>& ranks, int num_replicas) {
+  std::vector<int> leaves;
+  for (int rank : ranks) {
+    for (int r = 0; r < num_replicas; ++r) leaves.push_back(rank * num_replicas + r);
+  }
+  return leaves;
+}
+
+// Over all replicas of all ranks, in one tree, or of the ranks of this host alone where there is a
+// `hierarchy`.
 void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
-                    Transport& processes, Arithmetic& arithmetic, Workplace& workplace) {
+                    Hierarchy* hierarchy, Arithmetic& arithmetic, Workplace& workplace) {
   const Segments segments = SegmentsOf(tensors);
   const int num_replicas = static_cast<int>(tensors.inputs.size());
   if (static_cast<int>(workplace.scratch.size()) < num_replicas) {
@@ -92,11 +101,12 @@ void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
     ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
     arithmetic.Finish();
   };
-  if (num_replicas == 1) return reduce(0, processes);
-  ThreadHub hub(num_replicas, workplace.limits);
-  ForEachReplica(num_replicas, [&](int replica) {
-    LeafTransport transport(&processes, &hub, replica);
-    reduce(replica, transport);
+  if (num_replicas == 1) return reduce(0, hierarchy ? hierarchy->host() : workplace.transport);
+  workplace.leaves.ForEach(num_replicas, [&](int replica, Transport& all) {
+    if (hierarchy == nullptr) return reduce(replica, all);
+    GroupTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas),
+                        GroupTransport::Reach::kOneHost);
+    reduce(replica, host);
   });
 }
 
@@ -110,19 +120,20 @@ void RunStages(const AllreduceTensors& tensors, const Stages& stages, CpuArithme
   TracedArithmetic traced(&chosen, workplace.timeline);
   Arithmetic& arithmetic = workplace.timeline ? static_cast<Arithmetic&>(traced) : chosen;
   if (stages.inside == nullptr) {
-    return ReduceReplicas(tensors, *stages.across, workplace.transport, arithmetic, workplace);
+    return ReduceReplicas(tensors, *stages.across, nullptr, arithmetic, workplace);
   }
   const Segments segments = SegmentsOf(tensors);
   Hierarchy hierarchy(&workplace.transport, workplace.hosts, &workplace.hierarchy_scratch);
   {
     TimelineSpan span(workplace.timeline, "inside the host");
-    ReduceReplicas(tensors, *stages.inside, hierarchy.host(), arithmetic, workplace);
+    ReduceReplicas(tensors, *stages.inside, &hierarchy, arithmetic, workplace);
   }
   TimelineSpan span(workplace.timeline, "across hosts");
   hierarchy.CombineHosts(*stages.across, tensors.dtype, segments, tensors.outputs, arithmetic);
 }
 
 void RunAllreduce(const AllreduceTensors& tensors, const Stages& stages, Workplace& workplace) {
+  workplace.leaves.Open(static_cast<int>(tensors.inputs.size()));
   const StoreChoice::Kind kind{tensors.reduction, tensors.outputs[0] == tensors.inputs[0][0],
                                SegmentsOf(tensors).num_elements() * ElementBytes(tensors.dtype)};
   const bool is_large = kind.num_bytes >= kMoreThanCached;
@@ -232,7 +243,9 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
   // Out here, since peers may read a leaf's memory until every leaf is done.
   std::vector<LeafScratch> scratch(num_leaves);
   std::vector<HierarchyScratch> hierarchy_scratch(num_leaves);
-  ForEachReplica(num_leaves, [&](int rank) {
+  LeafThreads threads(&limits);
+  threads.Grow(num_leaves);
+  threads.ForEach(&hub, [&](int rank) {
     ThreadTransport transport(&hub, rank);
     const LeafTensors leaf{dtype, segments, inputs[rank], outputs[rank]};
     if (stages.inside == nullptr) {

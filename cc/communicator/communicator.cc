@@ -39,6 +39,7 @@ Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<T
       size_(transport_->size()),
       placement_(std::move(placement)),
       agreement_(*limits_),
+      leaves_(limits_.get(), transport_.get(), timeline_.get()),
       thread_([this] { Loop(); }) {}
 
 Communicator::~Communicator() { Close(); }
@@ -212,12 +213,12 @@ void Communicator::Carry(const Decision& decision) {
   std::optional<Error> error =
       Run(request,
           {transport(), placement_.cores, KernelsOf(placement_.instruction_set), placement_.hosts,
-           *limits_, scratch_, hierarchy_scratch_, store_choice_, timeline_.get()});
+           *limits_, leaves_, scratch_, hierarchy_scratch_, store_choice_, timeline_.get()});
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point. First, so that a caller who hears of it
-  // can't have another request accepted.
-  if (error) FailAll(*error);
+  // can't have another request accepted. Lack of resources is found by all ranks together.
+  if (error && error->code() != ErrorCode::kResourceExhausted) FailAll(*error);
   request.done(error ? &*error : nullptr);
 }
 

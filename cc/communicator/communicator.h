@@ -18,6 +18,7 @@
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/communicator/agreement.h"
 #include "cc/communicator/hierarchy.h"
+#include "cc/communicator/leaves.h"
 #include "cc/communicator/store_choice.h"
 #include "cc/core/error.h"
 #include "cc/core/patience.h"
@@ -35,6 +36,7 @@ struct Workplace {
   const CpuKernels& kernels;
   const HostRanks& hosts;
   const WaitLimits& limits;
+  Leaves& leaves;
   // One per replica of this process, kept from request to request.
   std::vector<LeafScratch>& scratch;
   HierarchyScratch& hierarchy_scratch;  // kept likewise
@@ -132,6 +134,7 @@ class Communicator {
   const Placement placement_;
   // Of the thread that has the turn.
   Agreement agreement_;
+  Leaves leaves_;
   std::vector<LeafScratch> scratch_;
   HierarchyScratch hierarchy_scratch_;
   StoreChoice store_choice_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,13 +39,6 @@ class SelfGroup : public Group {
   }
 };
 
-// About 40 microseconds where each rank has a core to itself; on shared cores the awaited rank
-// may need this very core.
-int HotPauses(const Placement& placement) {
-  int num_cores = static_cast<int>(std::thread::hardware_concurrency());
-  return placement.local_size <= num_cores ? 1000 : 16;
-}
-
 // TF_ADASUM_TIMELINE (adasumrun --timeline sets it) names where timelines go: one file for each
 // rank and communicator, `context` telling the communicators of a rank apart.
 std::unique_ptr<Timeline> TimelineOrNull(int world_rank, int context) {
@@ -70,7 +62,7 @@ class MpiGroup : public Group {
     ReadWaitLimits(limits.get());
     auto mpi = std::make_unique<MpiTransport>(world_, world_ranks, context, *limits);
     Placement placement = PlacementOf(members, mpi->rank());
-    limits->hot_pauses = HotPauses(placement);
+    limits->hot_pauses = HotPauses(placement.local_size);
     std::unique_ptr<Transport> transport =
         HostTransport::Make(std::move(mpi), HostsOf(members), *limits);
     communicator_ =

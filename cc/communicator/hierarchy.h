@@ -45,6 +45,7 @@ class Hierarchy {
 
   // For stage 1: the ranks of this host.
   Transport& host() { return host_; }
+  const std::vector<int>& host_ranks() const { return host_.members(); }
 
   // Stages 2 and 3, collective. `results` holds, per segment, this host's result on entry and that
   // of all hosts on return; null where a segment is empty. With one host nothing is to be done.

@@ -12,7 +12,10 @@ enum class ErrorCode {
   kInvalidArgument,   // the caller, or a peer, passed something that does not fit
   kDeadlineExceeded,  // a peer did not come within the limit
   kUnavailable,       // the communicator is closed or broken
-  kInternal,          // a library below us (MPI, the system) failed
+  // A rank lacks threads or memory. Where a request fails with it all ranks do, and nothing was
+  // sent: the communicator can be used afterwards.
+  kResourceExhausted,
+  kInternal,  // a library below us (MPI, the system) failed
 };
 
 class Error : public std::runtime_error {

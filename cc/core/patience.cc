@@ -36,6 +36,22 @@ void ReadWaitLimits(WaitLimits* limits) {
   ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &limits->mismatch_seconds);
 }
 
+void ThrowIfCancelled(const WaitLimits& limits) {
+  if (limits.cancelled.load(std::memory_order_relaxed)) {
+    throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
+  }
+  if (limits.leaf_failed.load(std::memory_order_relaxed)) {
+    throw Error(ErrorCode::kUnavailable, "Another replica of this process failed.");
+  }
+}
+
+// About 40 microseconds where each thread has a core to itself; on shared cores the awaited one
+// may need this very core.
+int HotPauses(int num_threads) {
+  const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
+  return num_threads <= num_cores ? 1000 : 16;
+}
+
 void Patience::PauseCold() {
   auto now = Clock::now();
   if (num_pauses_ == limits_.hot_pauses + 1) start_ = now;
@@ -48,9 +64,7 @@ void Patience::PauseCold() {
 }
 
 void Patience::Check(Clock::time_point now) const {
-  if (limits_.cancelled.load(std::memory_order_relaxed)) {
-    throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
-  }
+  ThrowIfCancelled(limits_);
   if (std::chrono::duration<double>(now - start_).count() > limits_.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 std::string("Waited ") + std::to_string(limits_.silence_seconds) + " s in " +

@@ -20,11 +20,20 @@ struct WaitLimits {
   // where ranks share them.
   int hot_pauses = 64;
   std::atomic<bool> cancelled{false};
+  // A leaf of this process failed: what the others wait for will not come. Set and cleared by
+  // whoever runs the leaves.
+  std::atomic<bool> leaf_failed{false};
 };
 
 // Fills `limits` from the environment; throws InvalidArgument for a value that is no positive
 // number.
 void ReadWaitLimits(WaitLimits* limits);
+
+// Throws Unavailable if waits are to end.
+void ThrowIfCancelled(const WaitLimits& limits);
+
+// WaitLimits::hot_pauses where so many threads of this host wait at the same time.
+int HotPauses(int num_threads);
 
 // One wait. Call Pause() in a loop until the awaited thing is there.
 class Patience {

@@ -17,6 +17,8 @@ inline absl::Status ToStatus(const Error* error) {
       return absl::DeadlineExceededError(error->what());
     case ErrorCode::kUnavailable:
       return absl::UnavailableError(error->what());
+    case ErrorCode::kResourceExhausted:
+      return absl::ResourceExhaustedError(error->what());
     case ErrorCode::kInternal:
       break;
   }

@@ -32,6 +32,7 @@ class GroupTransport : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
+  const std::vector<int>& members() const { return members_; }
 
   void SendRecv(const Send& send, const Recv& recv) override {
     all_->SendRecv(Translated(send), Translated(recv));

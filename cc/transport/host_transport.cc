@@ -1,47 +1,10 @@
 #include "cc/transport/host_transport.h"
 
-#include <cstdlib>
 #include <set>
 
-#include "cc/core/error.h"
-#include "cc/transport/gather.h"
+#include "cc/transport/host_ends.h"
 
 namespace adasum {
-namespace {
-
-bool IsWanted() {
-  const char* text = std::getenv("TF_ADASUM_SHARED_MEMORY");
-  return text == nullptr || std::string(text) != "0";
-}
-
-// The address of this rank's file, or nothing where there is none to be had.
-std::string AddressOrNothing(const std::unique_ptr<ShmTransport>& shm) {
-  return shm ? shm->Address() : "";
-}
-
-std::unique_ptr<ShmTransport> CreateOrNull(int place, int num_places, const WaitLimits& limits) {
-  if (!IsWanted()) return nullptr;
-  try {
-    return std::make_unique<ShmTransport>(place, num_places, limits);
-  } catch (const Error&) {
-    return nullptr;
-  }
-}
-
-bool CanConnect(ShmTransport* shm, const std::vector<std::string>& addresses) {
-  if (shm == nullptr) return false;
-  for (const std::string& address : addresses) {
-    if (address.empty()) return false;
-  }
-  try {
-    shm->Connect(addresses);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-}  // namespace
 
 std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi,
                                                const std::vector<std::string>& hosts,
@@ -53,18 +16,10 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank] == hosts[mpi->rank()]) place_on_host[rank] = num_places++;
   }
-  std::unique_ptr<ShmTransport> shm = CreateOrNull(place_on_host[mpi->rank()], num_places, limits);
-  std::vector<std::string> all = GatherTexts(*mpi, AddressOrNothing(shm));
-  std::vector<std::string> on_host(num_places);
-  for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (place_on_host[rank] >= 0) on_host[place_on_host[rank]] = all[rank];
-  }
-  bool can_connect = CanConnect(shm.get(), on_host);
-  for (const std::string& answer : GatherTexts(*mpi, can_connect ? "yes" : "no")) {
-    if (answer != "yes") return mpi;
-  }
+  auto ends = ConnectHostEnds(*mpi, place_on_host, 1, num_places, limits);
+  if (ends.empty()) return mpi;
   return std::unique_ptr<Transport>(
-      new HostTransport(std::move(mpi), std::move(shm), std::move(place_on_host), limits));
+      new HostTransport(std::move(mpi), std::move(ends[0]), std::move(place_on_host), limits));
 }
 
 void HostTransport::SendRecv(const Send& send, const Recv& recv) {

@@ -45,7 +45,8 @@ class HostTransport : public Transport {
         place_on_host_(std::move(place_on_host)),
         limits_(limits) {}
 
-  // Lanes other than 0 may be used by several threads at once, which only MPI allows.
+  // Lanes other than 0 may be used by several threads at once, which only MPI allows. Leaves have
+  // shared memory of their own (host_leaves.h).
   bool IsShared(int peer, int lane) const { return lane == 0 && place_on_host_[peer] >= 0; }
 
   std::unique_ptr<MpiTransport> mpi_;

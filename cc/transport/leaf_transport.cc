@@ -3,25 +3,21 @@
 namespace adasum {
 
 void LeafTransport::SendRecv(const Send& send, const Recv& recv) {
-  int peer = Peer(send, recv);
-  if (IsLocal(peer)) {
-    int place = peer % num_replicas_;
-    local_.SendRecv({place, send.bytes, send.num_bytes}, {place, recv.bytes, recv.num_bytes});
-  } else {
-    int process = peer / num_replicas_;
-    processes_->SendRecv({process, send.bytes, send.num_bytes, Lane(rank(), peer)},
-                         {process, recv.bytes, recv.num_bytes, Lane(peer, rank())});
-  }
+  if (!CanRead(Peer(send, recv))) return SendRecvFar(send, recv);
+  NearWire().SendRecv(Near(send), Near(recv));
 }
 
 const void* LeafTransport::Exchange(const Send& send, const Recv& recv) {
-  int peer = Peer(send, recv);
-  if (!IsLocal(peer)) {
-    SendRecv(send, recv);
-    return recv.bytes;
-  }
-  int place = peer % num_replicas_;
-  return local_.Exchange({place, send.bytes, send.num_bytes}, {place, recv.bytes, recv.num_bytes});
+  if (CanRead(Peer(send, recv))) return NearWire().Exchange(Near(send), Near(recv));
+  SendRecvFar(send, recv);
+  return recv.bytes;
+}
+
+void LeafTransport::SendRecvFar(const Send& send, const Recv& recv) {
+  const int peer = Peer(send, recv);
+  const int process = peer / num_replicas_;
+  processes_->SendRecv({process, send.bytes, send.num_bytes, Lane(rank(), peer)},
+                       {process, recv.bytes, recv.num_bytes, Lane(peer, rank())});
 }
 
 }  // namespace adasum

@@ -2,48 +2,65 @@
 #ifndef ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 #define ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 
+#include "cc/transport/host_leaves.h"
 #include "cc/transport/thread_transport.h"
 
 namespace adasum {
 
-// Leaves of this process talk through the hub, others through the processes' transport, each pair
-// of leaves in a lane of its own. The processes' transport must be usable from several threads.
+// Leaves of this host talk through shared memory; where there is none, those of this process talk
+// through the hub. All others talk through the processes' transport, each pair of leaves in a lane
+// of its own; it must be usable from several threads.
 class LeafTransport : public Transport {
  public:
-  // `hub` has one place per leaf of this process; `processes` and `hub` must outlive this.
-  LeafTransport(Transport* processes, ThreadHub* hub, int replica)
+  // `hub` has one place per leaf of this process; `host` may be null. All must outlive this.
+  LeafTransport(Transport* processes, ThreadHub* hub, HostLeaves* host, int replica)
       : processes_(processes),
         local_(hub, replica),
+        host_(host),
         num_replicas_(hub->size()),
         replica_(replica) {}
 
   int rank() const override { return processes_->rank() * num_replicas_ + replica_; }
   int size() const override { return processes_->size() * num_replicas_; }
-  // Sender and receiver must be the same peer, or one side empty.
+  // Sender and receiver must be met in the same way, and be one but in shared memory.
   void SendRecv(const Send& send, const Recv& recv) override;
-  bool CanRead(int peer) const override { return IsLocal(peer); }
+  bool CanRead(int peer) const override { return host_ ? Place(peer) >= 0 : IsLocal(peer); }
   int64_t ShortBytes() const override { return kShortBytes; }
   int64_t StepBytes(int peer) const override {
-    return IsLocal(peer) ? local_.StepBytes(peer % num_replicas_) : kMessageBytes;
+    return CanRead(peer) ? kCachedBytes : kMessageBytes;
   }
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool TakesDeviceMemory(int peer) const override {
-    return !IsLocal(peer) && processes_->TakesDeviceMemory(peer / num_replicas_);
+    return !CanRead(peer) && processes_->TakesDeviceMemory(peer / num_replicas_);
   }
+  bool needs_workspace() const override { return host_ != nullptr; }
+  void* Workspace(int64_t num_bytes) override { return host_->end(replica_).Workspace(num_bytes); }
 
  private:
   bool IsLocal(int leaf) const { return leaf / num_replicas_ == processes_->rank(); }
+  // In shared memory; -1 on other hosts.
+  int Place(int leaf) const { return host_->PlaceOf(leaf / num_replicas_, leaf % num_replicas_); }
   // Lane 0 stays with the processes themselves.
   int Lane(int from_leaf, int to_leaf) const {
     return 1 + (from_leaf % num_replicas_) * num_replicas_ + to_leaf % num_replicas_;
   }
-  // The one peer of the exchange.
+  // One peer of the exchange.
   static int Peer(const Send& send, const Recv& recv) {
     return recv.num_bytes > 0 ? recv.peer : send.peer;
   }
+  // The message as it goes through shared memory, or through the hub.
+  template <typename Message>
+  Message Near(Message message) const {
+    if (message.num_bytes == 0) return {0, nullptr, 0};
+    message.peer = host_ ? Place(message.peer) : message.peer % num_replicas_;
+    return message;
+  }
+  void SendRecvFar(const Send& send, const Recv& recv);
+  Transport& NearWire() { return host_ ? static_cast<Transport&>(host_->end(replica_)) : local_; }
 
   Transport* processes_;
   ThreadTransport local_;
+  HostLeaves* host_;
   int num_replicas_;
   int replica_;
 };

@@ -19,14 +19,12 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
                           bool is_full) {
   // Woken once a second to see whether the communicator was closed meanwhile.
   constexpr auto kLook = std::chrono::seconds(1);
-  double waited_seconds = 0;
-  while (
-      !inbox.changed.wait_for(lock, kLook, [&] { return inbox.from[from].is_full == is_full; })) {
-    waited_seconds += 1;
-    if (limits_.cancelled.load()) {
-      throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
-    }
-    if (waited_seconds > limits_.silence_seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (inbox.from[from].is_full != is_full) {
+    ThrowIfCancelled(limits_);
+    inbox.changed.wait_for(lock, kLook);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (inbox.from[from].is_full != is_full && waited.count() > limits_.silence_seconds) {
       throw Error(ErrorCode::kDeadlineExceeded,
                   "Waited " + std::to_string(limits_.silence_seconds) +
                       " s for another replica of this process, leaf " + std::to_string(from));
@@ -70,6 +68,16 @@ void ThreadHub::AwaitRelease(int from, int to) {
   Inbox& inbox = *inboxes_[to];
   std::unique_lock<std::mutex> lock(inbox.mutex);
   AwaitFull(inbox, lock, from, false);
+}
+
+void ThreadHub::Wake() {
+  for (const std::unique_ptr<Inbox>& inbox : inboxes_) {
+    // Whoever has looked in vain waits by now.
+    {
+      std::lock_guard<std::mutex> lock(inbox->mutex);
+    }
+    inbox->changed.notify_all();
+  }
 }
 
 void ThreadTransport::SendRecv(const Send& send, const Recv& recv) {

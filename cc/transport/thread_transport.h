@@ -28,6 +28,8 @@ class ThreadHub {
   void Release(int from, int to);
   // Waits until what was offered has been released.
   void AwaitRelease(int from, int to);
+  // Has all that wait look at once whether they are to give up.
+  void Wake();
 
  private:
   struct Message {

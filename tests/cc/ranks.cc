@@ -40,7 +40,8 @@ void CheckUsable(Ranks& ranks, const std::string& name) {
 
 std::string Describe(const Ending& ending) {
   if (!ending) return "";
-  const char* names[] = {"InvalidArgument", "DeadlineExceeded", "Unavailable", "Internal"};
+  const char* names[] = {"InvalidArgument", "DeadlineExceeded", "Unavailable", "ResourceExhausted",
+                         "Internal"};
   return std::string(names[static_cast<int>(ending->code())]) + ": " + ending->what();
 }
 

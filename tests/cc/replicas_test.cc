@@ -77,6 +77,46 @@ TEST(ReplicasAgainstTheTree) {
   }
 }
 
+// In memory that all leaves of a host share: short vectors, several blocks of few leaves, and more
+// leaves than are reduced directly.
+TEST(ReplicasOfSeveralProcessesAgainstTheTree) {
+  std::mt19937 random(4);
+  std::normal_distribution<double> normal;
+  for (auto [num_ranks, num_replicas] :
+       {std::pair{1, 2}, std::pair{2, 2}, std::pair{2, 3}, std::pair{3, 2}, std::pair{3, 4}}) {
+    Ranks ranks(Wire::kSharedMemory, num_ranks);
+    for (const auto& counts :
+         std::vector<std::vector<int64_t>>{{1, 0, 65}, {1000, 3}, {200000, 7, 150000, 90001}}) {
+      for (const char* reduction : {"adasum", "mean"}) {
+        Scope scope(std::to_string(num_ranks) + " x " + std::to_string(num_replicas) + ", " +
+                    std::to_string(counts[0]) + ", " + reduction);
+        std::vector<Replicas> of_ranks;
+        for (int rank = 0; rank < num_ranks; ++rank) {
+          of_ranks.emplace_back(DType::kFloat64, num_replicas, counts,
+                                [&](int, int64_t) { return normal(random); });
+        }
+        test::ForEachRank(num_ranks, [&](int rank) {
+          CHECK_EQ(Describe(of_ranks[rank].Reduce(ranks[rank], reduction)), "");
+        });
+        for (size_t tensor = 0; tensor < counts.size(); ++tensor) {
+          std::vector<std::vector<double>> values;
+          double scale = 0;
+          for (const Replicas& of_rank : of_ranks) {
+            for (const auto& replica : of_rank.inputs) {
+              values.push_back(replica[tensor].Values());
+              scale = std::fmax(scale, test::Norm(values.back()));
+            }
+            CHECK_TRUE(of_rank.outputs[tensor].Values() == of_ranks[0].outputs[tensor].Values());
+          }
+          CHECK_AT_MOST(test::Distance(of_ranks[0].outputs[tensor].Values(),
+                                       test::ReduceTree(reduction, DType::kFloat64, values)),
+                        1e-13 * values.size() * scale);
+        }
+      }
+    }
+  }
+}
+
 // Tensors of more than one block (64 MiB), each block larger than the one before: a replica that
 // is done with a block must not touch what others still read of it.
 TEST(BlocksDoNotOverwriteEachOther) {

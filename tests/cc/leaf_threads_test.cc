@@ -1,0 +1,158 @@
+// The threads of a process' replicas: kept from request to request, refused without harm, and none
+// of them waits for one that has failed.
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "tests/cc/check.h"
+#include "tests/cc/ranks.h"
+
+namespace adasum {
+namespace {
+
+using test::CheckUsable;
+using test::Contains;
+using test::Describe;
+using test::Ending;
+using test::ForEachRank;
+using test::Is;
+using test::Ranks;
+using test::Wire;
+
+// In place of a device: calls what the test wants of each replica, on its thread.
+class OnEachReplica : public DeviceTensors {
+ public:
+  using Body = std::function<void(int replica, Transport& transport)>;
+  explicit OnEachReplica(Body body) : body_(std::move(body)) {}
+  void Run(int replica, Transport& transport, const WaitLimits&, const ReduceOnDevice&) override {
+    body_(replica, transport);
+  }
+
+ private:
+  const Body body_;
+};
+
+Ending RunOnReplicas(Communicator& communicator, int num_replicas, OnEachReplica::Body body) {
+  static double value = 0;
+  AllreduceTensors tensors{"request", "sum", DType::kFloat64, {{1}}, {}, {&value}};
+  tensors.inputs.resize(num_replicas, {&value});
+  tensors.device = std::make_shared<OnEachReplica>(std::move(body));
+  test::Pending pending;
+  Allreduce(communicator, std::move(tensors), pending.done());
+  return pending.Await();
+}
+
+// Refuses every further thread of this process, for its stack is larger than any memory.
+class NoMoreThreads {
+ public:
+  NoMoreThreads() {
+    pthread_getattr_default_np(&usual_);
+    pthread_attr_t vast;
+    pthread_getattr_default_np(&vast);
+    pthread_attr_setstacksize(&vast, size_t{1} << 50);
+    pthread_setattr_default_np(&vast);
+    pthread_attr_destroy(&vast);
+  }
+  ~NoMoreThreads() {
+    pthread_setattr_default_np(&usual_);
+    pthread_attr_destroy(&usual_);
+  }
+
+ private:
+  pthread_attr_t usual_;
+};
+
+TEST(ThreadsAreKept) {
+  Ranks ranks(Wire::kThreads, 1);
+  std::mutex mutex;
+  std::set<pid_t> threads;  // numbers that the kernel gives to one thread after the other
+  for (int request = 0; request < 50; ++request) {
+    const int num_replicas = 2 + request % 3;
+    CHECK_EQ(Describe(RunOnReplicas(ranks[0], num_replicas,
+                                    [&](int, Transport&) {
+                                      std::lock_guard<std::mutex> lock(mutex);
+                                      threads.insert(gettid());
+                                    })),
+             "");
+  }
+  CHECK_EQ(static_cast<int>(threads.size()), 4);
+}
+
+TEST(ReplicaThatFailsEndsTheWaitsOfTheOthers) {
+  for (Wire wire : {Wire::kThreads, Wire::kSharedMemory}) {
+    const int num_ranks = wire == Wire::kThreads ? 1 : 2;
+    for (int failing = 0; failing < 3; ++failing) {
+      test::Scope scope(std::string(WireName(wire)) + ", replica " + std::to_string(failing));
+      // No limit ends them within that of this test.
+      Ranks ranks(wire, num_ranks, 3600, 3600);
+      std::atomic<int> num_ended{0};
+      ForEachRank(num_ranks, [&](int rank) {
+        Ending ending = RunOnReplicas(ranks[rank], 3, [&](int replica, Transport& transport) {
+          if (replica == failing) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            throw Error(ErrorCode::kInternal, "out of luck");
+          }
+          try {
+            transport.Meet(3 * rank + failing);
+          } catch (const Error& error) {
+            num_ended += Contains(error.what(), "Another replica of this process failed");
+            throw;
+          }
+        });
+        CHECK_EQ(Describe(ending), "Internal: out of luck");
+      });
+      CHECK_EQ(num_ended.load(), 2 * num_ranks);
+    }
+  }
+}
+
+TEST(ThreadThatCannotBeHadIsAnError) {
+  Ranks ranks(Wire::kSharedMemory, 2);
+  CheckUsable(ranks, "before");
+  auto reduce = [&] {
+    std::vector<Ending> endings(2);
+    std::vector<std::unique_ptr<test::Pending>> pending;
+    static double values[2] = {};
+    for (int rank = 0; rank < 2; ++rank) {
+      AllreduceTensors tensors{"two", "sum", DType::kFloat64, {{1}}, {}, {&values[rank]}};
+      tensors.inputs = {{&values[rank]}, {&values[rank]}};
+      pending.push_back(std::make_unique<test::Pending>());
+      Allreduce(ranks[rank], std::move(tensors), pending.back()->done());
+    }
+    for (int rank = 0; rank < 2; ++rank) endings[rank] = pending[rank]->Await();
+    return endings;
+  };
+  {
+    NoMoreThreads none;
+    for (const Ending& ending : reduce()) {
+      CHECK_TRUE(Is(ending, ErrorCode::kResourceExhausted));
+      CHECK_TRUE(Contains(Describe(ending), "rank 0: Expected a thread for replica 1"));
+    }
+  }
+  for (const Ending& ending : reduce()) CHECK_EQ(Describe(ending), "");
+  CheckUsable(ranks, "after");
+}
+
+TEST(SimulateWithoutThreadsIsAnError) {
+  double values[2] = {1, 2};
+  auto simulate = [&] {
+    Simulate({"sum", "", {2}}, DType::kFloat64, {1}, {{&values[0]}, {&values[1]}},
+             {{&values[0]}, {&values[1]}});
+  };
+  try {
+    NoMoreThreads none;
+    simulate();
+    CHECK_TRUE(!"ResourceExhausted");
+  } catch (const Error& error) {
+    CHECK_TRUE(error.code() == ErrorCode::kResourceExhausted);
+  }
+  simulate();
+  CHECK_EQ(values[1], 3.0);
+}
+
+}  // namespace
+}  // namespace adasum
+
+int main() { return adasum::test::RunAll(); }
