@@ -23,6 +23,7 @@ __all__ = [
     "allreduce",
     "allreduce_arrays",
     "broadcast",
+    "broadcast_variables",
     "local_rank",
     "local_size",
     "rank",
@@ -50,3 +51,4 @@ if not _is_launching():
     from tf_adasum.optimizer import wrap
     from tf_adasum.simulate import simulate
     from tf_adasum.strategy import AdasumStrategy
+    from tf_adasum.variables import broadcast_variables

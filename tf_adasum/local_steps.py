@@ -31,6 +31,11 @@ class LocalSteps:
             (), dtype="int", aggregation="only_first_replica", name="steps_since_sync"
         )
 
+    @property
+    def taken(self) -> int:
+        """Steps of the round so far, read eagerly."""
+        return int(self._taken.numpy())
+
     def step(self, strategy: tf.distribute.Strategy, local_step: Callable[[], None]) -> None:
         """Takes one step of all replicas, in cross-replica context; the K-th ends the round.
 
@@ -48,7 +53,7 @@ class LocalSteps:
 
     def end_early(self, strategy: tf.distribute.Strategy) -> None:
         """Ends a round that has begun; eager, in cross-replica context, on all ranks alike."""
-        if int(self._taken.numpy()) > 0:
+        if self.taken > 0:
             self._end(strategy)
 
     def _begin(self, strategy):

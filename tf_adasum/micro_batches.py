@@ -87,6 +87,11 @@ class MicroBatches:
             for level in range((count - 1).bit_length())
         ]
 
+    @property
+    def variables(self) -> list:
+        """Where results wait: each replica's own."""
+        return [variable for level in self._levels for variable in level]
+
     def leaves(self, indices: Sequence[int], grads: Sequence) -> list[tf.Tensor]:
         """Returns what one replica adds for one micro-batch; called in its replica context.
 

@@ -12,6 +12,7 @@ from tf_adasum import keras_hooks
 from tf_adasum.buckets import DEFAULT_BUCKET_BYTES
 from tf_adasum.communicator import Communicator, world
 from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.equal_weights import EqualWeights
 from tf_adasum.extended import AdasumExtended
 from tf_adasum.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.reductions import check_name
@@ -95,6 +96,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
         super().__init__(extended)
+        self.equal_weights = EqualWeights(communicator)
         keras_hooks.install()
         if communicator.size > 1:
             agree_on_seed(communicator)

@@ -12,7 +12,8 @@ from tf_adasum.hooks import require_hooks
 
 
 @pytest.mark.parametrize(
-    "name", ["micro_batches", "names", "optimizer", "policy", "reductions.adasum", "strategy"]
+    "name",
+    ["micro_batches", "names", "optimizer", "policy", "reductions.adasum", "strategy", "variables"],
 )
 def test_examples(name):
     results = doctest.testmod(importlib.import_module(f"tf_adasum.{name}"))

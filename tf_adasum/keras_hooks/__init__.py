@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 
-from tf_adasum.keras_hooks import loss_scale, plain_optimizer, seeds, symbolic_build
+from tf_adasum.keras_hooks import (
+    equal_weights,
+    loss_scale,
+   
+    plain_optimizer,
+    seeds,
+    symbolic_build,
+)
 
 
 @functools.cache
 def install() -> None:
     """Installs the hooks, once; without an `AdasumStrategy` in scope they change nothing."""
-    for hook in (loss_scale, plain_optimizer, seeds, symbolic_build):
+    for hook in (equal_weights, loss_scale, plain_optimizer, seeds, symbolic_build):
         hook.install()

@@ -1,0 +1,256 @@
+"""Weights that one rank alone sets, loads or restores: all go on alike, or all say why not."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.replicas import (
+    LOCAL,
+    assert_equal_on_ranks,
+    everywhere,
+    examples,
+    shared_path,
+    small_model,
+    strategy,
+)
+from tf_adasum import equal_weights
+from tf_adasum.communicator import world
+
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+LAST = world().size - 1
+
+
+def compiled(num_local, optimizer=None, **settings):
+    with strategy(num_local).scope():
+        model = small_model(keras.layers.BatchNormalization())
+        optimizer = optimizer or keras.optimizers.Adam(0.01)
+        model.compile(optimizer=tf_adasum.wrap(optimizer, **settings), loss="mse")
+    return model
+
+
+def begin(model):
+    """Begins a fit, and ends it before its first step."""
+    model.fit(*examples(8), batch_size=8, epochs=0, verbose=0)
+
+
+def first_copies(model):
+    return [variable.value.values[0].numpy() for variable in model.weights]
+
+
+def change(model, rank, how):
+    """Changes all weights on one rank; returns what they are there, on all ranks."""
+    path = shared_path("new.weights.h5")
+    if world().rank == rank:
+        model.set_weights([w + 1.0 for w in first_copies(model)])
+        if how == "load_weights":
+            model.save_weights(path)
+            model.set_weights([w - 7.0 for w in first_copies(model)])
+            model.load_weights(path)
+    return [everywhere(w)[rank] for w in first_copies(model)]
+
+
+def check_weights(model, wanted):
+    for variable, want in zip(model.weights, wanted):
+        for copy in variable.value.values:
+            np.testing.assert_array_equal(copy.numpy(), want, err_msg=variable.path)
+
+
+def lines(caplog):
+    return [r.getMessage() for r in caplog.records if r.name == "tf_adasum"]
+
+
+def check_said(caplog, number, *parts):
+    """Rank 0 said so many lines, each with all `parts`; the others none."""
+    said = lines(caplog)
+    assert len(said) == (number if world().rank == 0 and world().size > 1 else 0)
+    assert all(part in line for line in said for part in parts)
+    caplog.clear()
+
+
+@local_replicas
+@pytest.mark.parametrize("how", ["set_weights", "load_weights"])
+def test_rank_0_alone_has_new_weights(how, num_local, caplog):
+    model = compiled(num_local)
+    for _ in range(2):  # before the first fit, and after one
+        wanted = change(model, 0, how)
+        begin(model)
+        check_weights(model, wanted)
+        check_said(caplog, 1, "fit begins: ", "first/kernel' and ", " more of 7 variables")
+    begin(model)
+    check_said(caplog, 0)
+
+
+@local_replicas
+def test_another_rank_alone_has_new_weights(num_local, caplog):
+    model = compiled(num_local)
+    wanted = change(model, 0, "set_weights")
+    begin(model)
+    caplog.clear()
+    theirs = change(model, LAST, "set_weights")
+    if world().size == 1:
+        return
+    with pytest.raises(ValueError, match=rf"^rank {world().rank}: Expected equal weights") as error:
+        begin(model)
+    assert "/first/kernel' and 5 more of 7 variables differ on rank" in str(error.value)
+    assert f"rank {LAST}, while rank 0's are as all ranks had them" in str(error.value)
+    check_weights(model, theirs if world().rank == LAST else wanted)
+    tf_adasum.broadcast_variables(model, root=LAST)
+    begin(model)
+    check_weights(model, theirs)
+    check_said(caplog, 0)
+
+
+@local_replicas
+def test_weights_that_never_were_compared_are_rank_0s(num_local, caplog):
+    model = compiled(num_local)
+    wanted = first_copies(model)
+    change(model, LAST, "set_weights")
+    if world().size > 1:
+        begin(model)
+        check_weights(model, wanted)
+    check_said(caplog, 1, f"variables differed on rank {LAST} from rank 0's")
+
+
+@local_replicas
+def test_evaluate_sees_the_weights_of_rank_0(num_local):
+    model = compiled(num_local)
+    plain = small_model(keras.layers.BatchNormalization())
+    plain.set_weights(change(model, 0, "set_weights"))
+    plain.compile(loss="mse")
+    x, y = examples(16 * model.distribute_strategy.num_replicas_in_sync)
+    want = plain.evaluate(x, y, batch_size=len(x), verbose=0)
+    got = model.evaluate(x, y, batch_size=len(x), verbose=0)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@local_replicas
+@pytest.mark.parametrize("mode", ["delta", "gradient"])
+def test_equal_ranks_send_one_message_and_say_nothing(mode, num_local, caplog, monkeypatch):
+    """Statistics of BatchNormalization and the slots of delta mode differ by design."""
+    sent = []
+
+    def counted(*args):
+        sent.append(args)
+        return tf_adasum.allreduce(*args)
+
+    monkeypatch.setattr(equal_weights, "allreduce", counted)
+    model = compiled(num_local, mode=mode)
+    x, y = examples(8 * model.distribute_strategy.num_replicas_in_sync)
+    data = {"x": x, "y": y, "batch_size": len(x) // 2, "verbose": 0}
+    model.fit(**data, epochs=2)
+    begins_and_ends = 2 if world().size > 1 else 0
+    assert len(sent) == begins_and_ends
+    model.evaluate(**data)
+    assert len(sent) == begins_and_ends * 3 // 2
+    assert all(args[0].shape == (world().size, 6) for args in sent)
+    model.fit(**data)
+    check_said(caplog, 0)
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+def test_restored_on_rank_0_alone(tmp_path, caplog):
+    """BackupAndRestore: all ranks begin with its epoch, weights and slots."""
+    num_local = LOCAL[-1]
+
+    def fit(epochs, callbacks=()):
+        keras.utils.set_random_seed(3)
+        model = compiled(num_local, mode="gradient")
+        batch = 4 * model.distribute_strategy.num_replicas_in_sync
+        x, y = examples(2 * batch)
+        history = model.fit(
+            x, y, batch_size=batch, shuffle=False, epochs=epochs, callbacks=callbacks, verbose=0
+        )
+        return model, history.epoch
+
+    def backup():
+        if world().rank > 0:
+            return []
+        return [keras.callbacks.BackupAndRestore(str(tmp_path), delete_checkpoint=False)]
+
+    straight, _ = fit(4)
+    fit(2, backup())
+    caplog.clear()
+    continued, epochs = fit(4, backup())
+    assert epochs == [2, 3]
+    if world().rank == 0 and world().size > 1:
+        assert any("all ranks begin with epoch 2" in line for line in lines(caplog))
+    for got, want in zip(continued.trainable_variables, straight.trainable_variables):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=0, atol=1e-6)
+    assert_equal_on_ranks(continued.trainable_variables + continued.optimizer.variables)
+
+
+def test_unlike_initial_epochs_and_models():
+    model = compiled(1)
+    data = dict(zip("xy", examples(8)), epochs=0, verbose=0)
+    last = world().rank == LAST
+    if world().size == 1:
+        model.fit(**data, initial_epoch=1)
+        return
+    with pytest.raises(ValueError, match=rf"initial_epoch.*0 on rank 0, and others on rank {LAST}"):
+        model.fit(**data, initial_epoch=int(last))
+    if last:
+        model.layers[0].trainable = False
+    with pytest.raises(ValueError, match=rf"same model on all ranks.*variables on rank {LAST}"):
+        model.fit(**data)
+    model.layers[0].trainable = True
+    model.fit(**data)
+
+
+def test_weights_differ_within_a_round_and_not_after_fit(caplog):
+    """EarlyStopping takes each rank's own weights in the middle of a round, and sets them back."""
+    num_local = LOCAL[-1]
+    model = compiled(num_local, steps_per_sync=4)
+    batch = 4 * model.distribute_strategy.num_replicas_in_sync
+    x, y = examples(6 * batch)
+    best = keras.callbacks.EarlyStopping("loss", mode="max", patience=9, restore_best_weights=True)
+    data = {"batch_size": batch, "validation_data": (x, y), "shuffle": False, "verbose": 0}
+    model.fit(x, y, **data, epochs=2, callbacks=[best])
+    check_said(caplog, 1, "fit ends: ", "/first/kernel'")
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+@pytest.mark.parametrize("root", sorted({0, LAST}))
+def test_broadcast_variables_of_a_list(root):
+    rank = world().rank
+    with strategy(LOCAL[-1]).scope():
+        distributed = tf.Variable(tf.zeros([3], tf.bfloat16))
+        on_read = tf.Variable(
+            tf.zeros([2]), synchronization=tf.VariableSynchronization.ON_READ, trainable=False
+        )
+    own = [tf.Variable(rank + 0.5), tf.Variable([True, rank == root]), tf.Variable(tf.zeros([0]))]
+    keras_own = keras.Variable(np.full([2, 2], rank))
+    for copy in [*distributed.values, *on_read.values]:
+        copy.assign(tf.cast(tf.fill(copy.shape, rank + 1), copy.dtype))
+    tf_adasum.broadcast_variables([distributed, *own, keras_own, on_read], root)
+    for copy in [*distributed.values, *on_read.values]:
+        np.testing.assert_array_equal(tf.cast(copy, tf.float32), np.full(copy.shape, root + 1))
+    assert float(own[0]) == root + 0.5
+    assert own[1].numpy().tolist() == [True, True]
+    np.testing.assert_array_equal(keras_own.numpy(), np.full([2, 2], root))
+
+
+def test_broadcast_variables_of_an_optimizer_and_of_a_plain_model():
+    keras.utils.set_random_seed(world().rank)
+    model = small_model(keras.layers.Dropout(0.5))
+    model.compile(optimizer=keras.optimizers.Adam(0.1 * (world().rank + 1)))
+    model.optimizer.build(model.trainable_variables)
+    tf_adasum.broadcast_variables(model.optimizer)
+    np.testing.assert_allclose(float(model.optimizer.learning_rate), 0.1, rtol=1e-6)
+    tf_adasum.broadcast_variables(model)
+    for variable in model.variables:
+        rows = everywhere(variable.numpy())
+        np.testing.assert_array_equal(rows, np.broadcast_to(rows[0], rows.shape))
+
+
+def test_broadcast_variables_refuses():
+    with pytest.raises(ValueError, match=r"Expected a Keras model.*Received: 3"):
+        tf_adasum.broadcast_variables([3])
+    with pytest.raises(ValueError, match=r"call build first.*'new', not built"):
+        tf_adasum.broadcast_variables(keras.Sequential([keras.layers.Dense(2)], name="new"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 99"):
+        tf_adasum.broadcast_variables([tf.Variable(1.0)], root=99)
+    tf_adasum.broadcast_variables([])
