@@ -79,6 +79,7 @@ class AdasumExtended(ShardedInputExtended):
     ):
         self.communicator = communicator
         self._building = threading.local()
+        self._naming = threading.local()
         with _silent(tf.get_logger()):
             super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
 
@@ -222,9 +223,21 @@ class AdasumExtended(ShardedInputExtended):
         with tf.device("CPU:0"):
             reduction = reduce_op.value.lower()
             (reduced,) = allreduce_replicas(
-                [[value]], reduction, self.communicator, name="one per process"
+                [[value]], reduction, self.communicator, name=self._plain_name(reduction)
             )
             return reduced
+
+    def _plain_name(self, reduction: str) -> str:
+        return getattr(self._naming, "plain", f"{reduction} of a value per process")
+
+    @contextlib.contextmanager
+    def plain_values_are(self, name: str):
+        """Inside, a reduction of one value per process goes by this name."""
+        self._naming.plain = name
+        try:
+            yield
+        finally:
+            del self._naming.plain
 
     @contextlib.contextmanager
     def symbolic_build(self):

@@ -63,9 +63,9 @@ def of_bucket(reduction: str, paths: Sequence[str], variables: Sequence[tf.Varia
     identity = "\n".join(map(_identity, variables))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     more = f" and {len(paths) - 1} more variables" if len(paths) > 1 else ""
-    return f"{reduction} of {without_counters(paths[0])}{more} ({digest})"
+    return f"the {reduction} of {without_counters(paths[0])}{more} ({digest})"
 
 
 def of_metric(reduction: str, variable: tf.Variable) -> str:
     """Name of the reduction that reading a metric's variable asks for."""
-    return f"metric {without_counters(variable.name)}: {reduction} over all replicas"
+    return f"the {reduction} of the metric {without_counters(variable.name)}"

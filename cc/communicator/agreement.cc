@@ -140,19 +140,22 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
     std::string name = first.name == NameOf(first.signature) ? "" : "'" + first.name + "' ";
     of_rank.push_back(name + first.signature);
   }
-  return "Expected all ranks to reduce tensors of the same name, waited " +
-         std::to_string(seconds) + " s. Received: " + Describe(of_rank) +
-         ". Make every rank issue the same named operations (in any order).";
+  return "Expected all ranks to come to the same operation, waited " + std::to_string(seconds) +
+         " s. Received: " + Describe(of_rank) +
+         ". Each waits there for the others. Make every rank issue the same named operations (in "
+         "any "
+         "order): no rank may read a metric, stop training or run out of batches by itself.";
 }
 
 Error DepartureError(int rank, const Intent& first, size_t num_pending, const Digest& goodbye) {
   std::string others =
       num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
-  return Error(ErrorCode::kUnavailable,
-               "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" +
-                   first.name + "'" + others + ". Received: rank " + std::to_string(goodbye[1]) +
-                   " has ended. Make all ranks run the same number of operations, or end one that "
-                   "fails by an exception.");
+  return Error(
+      ErrorCode::kUnavailable,
+      "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name + "'" +
+          others + ". Received: rank " + std::to_string(goodbye[1]) +
+          " has ended. Make all ranks run the same number of operations, so that none stops "
+          "training or runs out of batches by itself, or end one that fails by an exception.");
 }
 
 // The first request, in rank 0's order, that every rank has; null if there is none.
