@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum import native, reductions
+from tf_adasum import gradients, native, reductions
 from tf_adasum.communicator import Communicator, world
 from tf_adasum.gpu import exchange_device
 
@@ -49,6 +49,8 @@ def allreduce(
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
         tf.errors.UnavailableError: if a rank has ended.
+        LookupError: if a gradient is asked for through "adasum". All ranks together get the
+            gradient of the sum of their losses: through "sum" the sum, through "mean" the mean.
         ValueError: for an unknown reduction, or a local one beside another than "adasum".
 
     Example:
@@ -108,6 +110,8 @@ def allreduce_replicas(
     by_dtype = _indices_by_dtype(replicas[0])
     _check_dtypes(reduction, by_dtype)
     if communicator.size * len(replicas) == 1:
+        if reduction == "adasum":
+            return list(gradients.adasum_of_one(*replicas[0])) if replicas[0] else []
         return [tf.identity(tensor) for tensor in replicas[0]]
     is_eager = tf.executing_eagerly()
     keeps_order = ordered or is_eager  # calls are in order by themselves
@@ -152,7 +156,8 @@ def broadcast(
         name: as for `allreduce`.
 
     Returns:
-        The same structure with the root's values.
+        The same structure with the root's values. A gradient comes back as the sum over all ranks
+        on the root, and as zero elsewhere.
 
     Raises:
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names.
@@ -170,15 +175,26 @@ def broadcast(
     flat = _as_tensors(tf.nest.flatten(tensors))
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
-    copies = native.ops.adasum_broadcast(
-        communicator.handle,
-        flat,
-        root=root,
-        tensor_name=name or _UNNAMED,
-    )
-    for copy, source in zip(copies, flat):
-        copy.set_shape(source.shape)
-    return tf.nest.pack_sequence_as(tensors, list(copies))
+
+    @tf.custom_gradient
+    def receive(*sources):
+        copies = native.ops.adasum_broadcast(
+            communicator.handle, list(sources), root=root, tensor_name=name or _UNNAMED
+        )
+        for copy, source in zip(copies, sources):
+            copy.set_shape(source.shape)
+
+        def gradient(*upstream):
+            backward = f"gradient of {name or f'a broadcast from {root}'}"
+            return gradients.sent_to_root(
+                upstream,
+                communicator.rank == root,
+                lambda parts: allreduce(parts, "sum", communicator, backward),
+            )
+
+        return list(copies), gradient
+
+    return tf.nest.pack_sequence_as(tensors, list(receive(*flat)))
 
 
 # For hundreds of gradients, called eagerly, what is done for each of them takes as long as the

@@ -29,7 +29,7 @@ CXX_LAYERS = {
     "ops": {"arithmetic", "communicator", "cuda", "reductions", "transport"},
     "python": {"arithmetic", "communicator", "reductions", "transport"},
 }
-NATIVE_USERS = {"communicator", "allreduce", "gpu", "simulate"}
+NATIVE_USERS = {"communicator", "allreduce", "gpu", "gradients", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.
 PURE = (
     *("policy", "buckets", "job"),
