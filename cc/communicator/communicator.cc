@@ -144,6 +144,7 @@ bool Communicator::Stop() {
 }
 
 void Communicator::Loop() {
+  DefaultFloats floats;  // not those of the thread that made this one
   for (;;) {
     const Intent* first = AwaitFirst();
     if (first == nullptr) return;

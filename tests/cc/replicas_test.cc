@@ -1,7 +1,13 @@
 // Several replicas in one process: one request reduces over all of them, block by block.
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 #include <cmath>
+#include <memory>
 #include <random>
+#include <string>
 
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
@@ -139,6 +145,47 @@ TEST(BlocksDoNotOverwriteEachOther) {
     }
   }
 }
+
+#if defined(__SSE2__)
+// While it lives the thread takes subnormal numbers for zeros, as TensorFlow's threads do; threads
+// that it makes begin likewise.
+class FlushesSubnormals {
+ public:
+  FlushesSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~FlushesSubnormals() { _mm_setcsr(before_); }
+
+ private:
+  const unsigned before_;
+};
+
+// Whichever thread made the communicator, its own threads compute with subnormal numbers.
+TEST(SubnormalNumbersCount) {
+  struct World {
+    int num_ranks, num_replicas;
+  };
+  for (World world : {World{1, 2}, World{1, 3}, World{2, 1}, World{3, 1}}) {
+    for (const char* reduction : {"adasum", "sum", "mean"}) {
+      Scope scope(std::to_string(world.num_ranks) + " ranks, " +
+                  std::to_string(world.num_replicas) + " replicas, " + reduction);
+      std::unique_ptr<Ranks> ranks;
+      {
+        FlushesSubnormals flushes;
+        ranks = std::make_unique<Ranks>(Wire::kThreads, world.num_ranks);
+      }
+      // All leaves are equal: so are their mean and Adasum.
+      constexpr float kTiny = 0x1p-140f;
+      const int num_leaves = world.num_ranks * world.num_replicas;
+      const float expected = std::string(reduction) == "sum" ? kTiny * num_leaves : kTiny;
+      test::ForEachRank(world.num_ranks, [&](int rank) {
+        Replicas replicas(DType::kFloat32, world.num_replicas, {9},
+                          [&](int, int64_t) { return kTiny; });
+        CHECK_EQ(Describe(replicas.Reduce((*ranks)[rank], reduction)), "");
+        for (int64_t i = 0; i < 9; ++i) CHECK_EQ(replicas.outputs[0][i], double{expected});
+      });
+    }
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace adasum
