@@ -19,8 +19,9 @@ def allreduce_arrays(
     small arrays microseconds in place of a tenth of a millisecond.
 
     Args:
-        arrays: an array or a list of arrays of one dtype, any shapes; writeable, C-contiguous.
-            dtypes as for `allreduce`.
+        arrays: an array or a list of arrays of one dtype, any shapes; writeable, C-contiguous,
+            aligned, of this machine's byte order, and none sharing memory with another. dtypes as
+            for `allreduce`.
         reduction: "adasum", "sum" or "mean".
         communicator: whose ranks take part; all ranks if None.
         name: equal on all ranks for what belongs together. Threads that reduce at the same time

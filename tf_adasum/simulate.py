@@ -17,7 +17,8 @@ def simulate(
 
     Args:
         inputs: one list per rank, each with one array per variable; shapes and dtypes (see
-            `allreduce`) of a variable are equal on all ranks. Any number of ranks.
+            `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout in
+            memory: what comes back is C-contiguous and in this machine's byte order.
         reduction: "adasum", "sum" or "mean".
         local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
         leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
@@ -42,8 +43,7 @@ def simulate(
     """
     reductions.check_stages(reduction, local_reduction)
     local = "" if local_reduction == "adasum" else local_reduction
-    # Not ascontiguousarray, which makes vectors of scalars.
-    ranks = [[np.asarray(array, order="C") for array in arrays] for arrays in inputs]
+    ranks = [[_plain(array) for array in arrays] for arrays in inputs]
     _check_alike(ranks)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:
@@ -60,6 +60,14 @@ def simulate(
             [[arrays[index].ctypes.data for index in chosen] for arrays in outputs],
         )
     return outputs
+
+
+def _plain(array) -> np.ndarray:
+    """As the native code reads it: aligned, C-contiguous, in this machine's byte order."""
+    array = np.asarray(array)
+    dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    # Not ascontiguousarray, which makes vectors of scalars.
+    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _check_alike(ranks: Sequence[Sequence[np.ndarray]]) -> None:

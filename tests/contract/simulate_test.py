@@ -146,3 +146,32 @@ def test_unknown_reduction_and_dtype_are_refused():
         simulate([[np.zeros(2, np.int32)]] * 2, "adasum")
     with pytest.raises(ValueError, match="Received: complex64"):
         simulate([[np.zeros(2, np.complex64)]] * 2, "sum")
+
+
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">i4", ">i8"])
+def test_bytes_in_any_order(dtype):
+    """As values, not as bytes: a copy in this machine's order is reduced."""
+    values = [np.array([1, 2, 300], dtype), np.array([4, 5, 600], dtype)]
+    for result in simulate([[each] for each in values], "sum"):
+        assert result[0].dtype == np.dtype(dtype).newbyteorder("=")
+        np.testing.assert_array_equal(result[0], [5, 7, 900])
+
+
+def test_arrays_that_are_not_aligned():
+    def shifted(values):
+        memory = np.zeros(8 * len(values) + 1, np.uint8)
+        memory[1:] = np.frombuffer(np.array(values).tobytes(), np.uint8)
+        return memory[1:].view(np.float64)
+
+    inputs = [[shifted([1.0, 2.0])], [shifted([3.0, 4.0])]]
+    assert not inputs[0][0].flags.aligned
+    for result in simulate(inputs, "sum"):
+        assert result[0].flags.aligned
+        np.testing.assert_array_equal(result[0], [4.0, 6.0])
+
+
+def test_one_array_for_all():
+    array = np.array([1.0, 2.0])
+    for result in simulate([[array, array], [array, array[:]]], "sum"):
+        np.testing.assert_array_equal(result, [[2.0, 4.0], [2.0, 4.0]])
+    np.testing.assert_array_equal(array, [1.0, 2.0])

@@ -64,12 +64,32 @@ def _read_only():
     return array
 
 
+def _not_aligned():
+    return np.zeros(17, np.uint8)[1:].view(np.float64)
+
+
+def _twice():
+    array = np.zeros(3)
+    return [np.ones(2), array, array]
+
+
+def _overlapping():
+    array = np.zeros(10)
+    return [array[4:], np.ones(2), array[:5]]
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
         (lambda: [1.0], "Expected NumPy arrays"),
-        (_not_contiguous, "C-contiguous"),
-        (_read_only, "writeable"),
+        (_not_contiguous, "array 0, which is not C-contiguous"),
+        (_read_only, "array 0, which is read-only"),
+        (lambda: [np.zeros(3), np.zeros((3, 3)).T], "array 1, which is not C-contiguous"),
+        (_not_aligned, "array 0, which is not aligned"),
+        (lambda: np.ones(3, ">f4"), "array 0, which is of dtype >f4"),
+        (lambda: np.ones(3, ">i8"), "array 0, which is of dtype >i8"),
+        (_twice, "arrays 1 and 2, which share some"),
+        (_overlapping, "arrays 0 and 2, which share some"),
         (lambda: [np.zeros(2), np.zeros(2, np.float32)], "one dtype"),
         (lambda: np.zeros(2, np.int32), "Expected a floating dtype"),
         (lambda: np.zeros(2, np.complex64), "complex64"),
@@ -79,6 +99,18 @@ def test_refuses_before_any_byte_is_sent(arrays, message):
     with pytest.raises(ValueError, match=message) as caught:
         adasum.allreduce_arrays(arrays())
     assert "\n" not in str(caught.value)
+    if "array" in message:
+        assert str(caught.value).startswith(f"rank {adasum.rank()}: Expected ")
+    array = np.ones(2)
+    adasum.allreduce_arrays(array, "sum")
+    np.testing.assert_array_equal(array, np.full(2, adasum.size()))
+
+
+def test_parts_of_one_array():
+    array = np.arange(10.0)
+    parts = [array[5:], array[5:5], array[:5]]
+    adasum.allreduce_arrays(parts, "sum")
+    np.testing.assert_array_equal(array, np.arange(10.0) * adasum.size())
 
 
 def test_ranks_that_differ_are_told_so():
