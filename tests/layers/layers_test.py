@@ -113,3 +113,15 @@ def test_files_are_short():
         own += (ROOT / folder).rglob("*.py")
     lengths = {_path(source): len(source.read_text().splitlines()) for source in own}
     assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_every_python_test_is_run():
+    """Its name stands in the BUILD file beside it."""
+    tests = list((ROOT / "tests").rglob("*_test.py"))
+    idle = {_path(test) for test in tests if f'"{test.name}"' not in _build_file_of(test)}
+    assert tests
+    assert not idle
+
+
+def _build_file_of(source):
+    return (source.parent / "BUILD").read_text()
