@@ -32,6 +32,7 @@ def allreduce(
     Args:
         tensors: a tensor or a (nested) structure of tensors, any shapes. float16, bfloat16,
             float32 and float64; for "sum" and "mean" also int32, int64 and bool.
+            `tf.IndexedSlices` with a dense_shape become dense tensors.
         reduction: "adasum", "sum" or "mean".
         communicator: whose ranks take part; all ranks if None.
         name: equal on all ranks for what belongs together; inside a tf.function, ranks may issue
@@ -200,7 +201,16 @@ def broadcast(
 # For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
 # exchange: the usual case first, and names of dtypes only once for each dtype.
 def _as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
-    return [x if isinstance(x, tf.Tensor) else tf.convert_to_tensor(x) for x in values]
+    return [x if isinstance(x, tf.Tensor) else _as_tensor(x) for x in values]
+
+
+def _as_tensor(value: Any) -> tf.Tensor:
+    if isinstance(value, tf.IndexedSlices) and value.dense_shape is None:
+        raise ValueError(
+            "Expected tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense "
+            f"tensors. Received: {value}. Pass tf.IndexedSlices(values, indices, dense_shape)."
+        )
+    return tf.convert_to_tensor(value)
 
 
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:

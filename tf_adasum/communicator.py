@@ -34,7 +34,6 @@ class Communicator:
         # Of the variables whose initial values this group agreed on, whatever strategy made them.
         self.variable_numbers = VariableNumbers()
         self._handles: dict[str, tf.Tensor] = {}
-        self._handle = self.handle_on("CPU:0")
 
     @property
     def rank(self) -> int:
@@ -72,14 +71,17 @@ class Communicator:
 
         TensorFlow keeps the order of a graph's ops that take one and the same handle.
         """
-        return self._handle
+        return self.handle_on("CPU:0")
 
     def handle_on(self, device: str) -> tf.Tensor:
         """As `handle`, for ops on another device: an op runs where its handle was made."""
         if device not in self._handles:
             with tf.init_scope():
+                handle = self.new_handle(device)
+                if not tf.executing_eagerly():
+                    return handle  # a tensor of a tf.Graph of TensorFlow 1, of use only in there
                 # Eager: one handle for all graphs. It orders the ops inside each of them.
-                self._handles[device] = self.new_handle(device)
+                self._handles[device] = handle
         return self._handles[device]
 
     def new_handle(self, device: str = "CPU:0") -> tf.Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
 from tensorflow.python.distribute import distribute_utils
+from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
@@ -25,6 +26,7 @@ require_hooks(
     "_gather_implementation",
 )
 require_hooks(distribute_utils, "is_distributed_variable")
+require_hooks(tf_values, "PerReplica")
 require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
 
 
@@ -33,7 +35,8 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
     SUM and MEAN mean exactly that. Only a batched SUM whose destinations are variables,
     which is what a wrapped optimizer asks for, takes the reduction of each variable's rule.
-    `tf.IndexedSlices` are made dense first; a sparse path is a later issue.
+    `tf.IndexedSlices` are made dense first; a sparse path is a later issue. What replicas scatter
+    to a variable comes back as the rows that any of them has.
 
     Args:
         communicator: the `Communicator` whose processes take part.
@@ -64,11 +67,29 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     @override
     def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
         del options
+        if _scatters(per_replica_value, destinations):
+            rows = self._reduce_rows(per_replica_value, _reduction(reduce_op), destinations)
+            return self.broadcast(rows, destinations)
         name = None
         if distribute_utils.is_distributed_variable(per_replica_value):
             name = names.of_metric(_reduction(reduce_op), per_replica_value)
         (reduced,) = self._allreduce([per_replica_value], _reduction(reduce_op), name)
         return self.broadcast(reduced, destinations)
+
+    def _reduce_rows(self, slices, reduction: str, variable) -> tf.IndexedSlices:
+        """Reduces what replicas scatter to a variable; the rows are those that any of them has."""
+        name = names.of_rows(reduction, variable)
+        shape = tf.constant(variable.shape.as_list(), tf.int64)
+        dense, touched = [], []
+        for of_replica in slices.values:
+            indices = tf.cast(of_replica.indices, tf.int64)
+            dense.append(tf.scatter_nd(indices[:, None], of_replica.values, shape))
+            ones = tf.ones_like(indices, tf.int32)
+            touched.append(tf.math.unsorted_segment_sum(ones, indices, shape[0]))
+        (values,) = self._allreduce([tf_values.PerReplica(dense)], reduction, name)
+        (counts,) = self._allreduce([tf_values.PerReplica(touched)], "sum", f"{name}: which")
+        indices = tf.where(counts > 0)[:, 0]
+        return tf.IndexedSlices(tf.gather(values, indices), indices, shape)
 
     @override
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
@@ -85,6 +106,11 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         # No gather of our own is needed: each replica adds its part to a buffer of zeros.
         del options
         values = [tf.convert_to_tensor(value) for value in per_replica_value.values]
+        if any(value.shape.rank == 0 for value in values):
+            raise ValueError(
+                "Expected values of at least one dimension, along which to gather. Received: "
+                "scalars. Gather tf.reshape(value, [1]) along axis 0."
+            )
         lengths, first = self._lengths(values, axis)
         padded = []
         for replica, value in enumerate(values):
@@ -154,6 +180,12 @@ def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
 
 def _names_variable(value, destination) -> bool:
     return distribute_utils.is_distributed_variable(destination) and destination is not value
+
+
+def _scatters(value, destination) -> bool:
+    # Only outside of a batch: gradients travel in batches, and are wanted dense.
+    is_sparse = all(isinstance(of_replica, tf.IndexedSlices) for of_replica in value.values)
+    return is_sparse and _names_variable(value, destination)
 
 
 def _num_bytes(variable) -> int:

@@ -147,12 +147,7 @@ class ExchangeMixin(ConditionalStepsMixin):
                     f"built in its scope(). Received: {type(strategy).__name__}."
                 )
             return None
-        if strategy is not self._distribution_strategy:
-            raise RuntimeError(
-                f"The wrapped optimizer {self.name!r} must be created inside the scope() of the "
-                "AdasumStrategy that applies it; create and compile it there. Received: an "
-                f"optimizer created under {type(self._distribution_strategy).__name__}."
-            )
+        strategy.check_made_here(self)
         if tf.distribute.in_cross_replica_context():
             raise RuntimeError(
                 f"The wrapped optimizer {self.name!r} must be applied in a replica: call it "

@@ -205,6 +205,8 @@ class AdasumExtended(ShardedInputExtended):
             )
 
         def reduce_leaf(leaf):
+            if isinstance(leaf, tf.IndexedSlices) and self._crosses_ranks_alone(destinations):
+                leaf = tf_values.PerReplica([leaf])
             if isinstance(leaf, tf_values.DistributedValues):
                 return self._cross_device_ops.reduce(
                     reduce_op, leaf, destinations, self._communication_options.merge(options)
@@ -212,6 +214,11 @@ class AdasumExtended(ShardedInputExtended):
             return self._reduce_plain(reduce_op, leaf, destinations)
 
         return tf.nest.map_structure(reduce_leaf, value)
+
+    def _crosses_ranks_alone(self, destinations) -> bool:
+        """Whether a variable's only local replica has peers on other ranks."""
+        alone = self.communicator.size > 1 and len(self._devices) == 1
+        return alone and distribute_utils.is_distributed_variable(destinations)
 
     def _reduce_plain(self, reduce_op, value, destinations):
         """A plain tensor is one value per process, such as the count of replicas with data."""

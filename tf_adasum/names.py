@@ -69,3 +69,8 @@ def of_bucket(reduction: str, paths: Sequence[str], variables: Sequence[tf.Varia
 def of_metric(reduction: str, variable: tf.Variable) -> str:
     """Name of the reduction that reading a metric's variable asks for."""
     return f"the {reduction} of the metric {without_counters(variable.name)}"
+
+
+def of_rows(reduction: str, variable: tf.Variable) -> str:
+    """Name of the reduction of rows that replicas scatter to a variable."""
+    return f"the {reduction} of rows of {without_counters(variable.name)}"

@@ -37,6 +37,12 @@ class AdasumOptimizer(ExchangeMixin):
         }
         return config
 
+    @override
+    def __reduce__(self):
+        # Keras names a method of the class that wrap made, which pickle does not find.
+        _, arguments = super().__reduce__()
+        return _unpickle, arguments
+
     @classmethod
     @override
     def from_config(cls, config: dict, custom_objects: dict | None = None):
@@ -48,6 +54,11 @@ class AdasumOptimizer(ExchangeMixin):
             {**identity, "config": config}, custom_objects=custom_objects
         )
         return wrap(optimizer, **settings)
+
+
+def _unpickle(buffer):
+    """As Keras does it; here, so that pickle imports what registers the wrapped classes."""
+    return keras.optimizers.Optimizer._unpickle_model(buffer)
 
 
 @functools.cache

@@ -158,6 +158,16 @@ class AdasumStrategy(tf.distribute.Strategy):
             self._decided[_key(variable)] = (row.path, row.reduction)
         return plan
 
+    def check_made_here(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Raises RuntimeError for an optimizer that was made outside of this strategy's scope."""
+        made_under = optimizer._distribution_strategy
+        if made_under is not self:
+            raise RuntimeError(
+                f"The optimizer {optimizer.name!r} must be created inside the scope() of the "
+                "AdasumStrategy that applies it; create and compile it there. Received: an "
+                f"optimizer created under another {type(made_under).__name__}."
+            )
+
     def say_once(self, message: str) -> None:
         """Logs `message` on rank 0, the first time it is said."""
         if self.extended.communicator.rank == 0 and message not in self._said:

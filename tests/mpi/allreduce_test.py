@@ -194,3 +194,23 @@ def test_many_steps_in_a_graph_loop():
         return total
 
     _check("sum", [steps() / 190], inputs)
+
+
+def test_indexed_slices_become_dense():
+    rank, size = adasum.rank(), adasum.size()
+    slices = tf.IndexedSlices(tf.ones([1, 2]), [rank], dense_shape=[size, 2])
+    np.testing.assert_array_equal(adasum.allreduce(slices, "sum"), np.ones([size, 2]))
+    with pytest.raises(ValueError, match=r"IndexedSlices with a dense_shape.*Received: "):
+        adasum.allreduce(tf.IndexedSlices(tf.ones([1, 2]), [rank]), "sum")
+
+
+def test_first_use_in_a_graph_of_tensorflow_1():
+    """What is made there is a tensor of that graph: it is of no use outside."""
+    with tf.Graph().as_default():
+        group = adasum.world().split(color=0)
+        summed = adasum.allreduce(tf.ones([2]), "sum", group, name="in the graph")
+        with tf.compat.v1.Session() as session:
+            np.testing.assert_array_equal(session.run(summed), [adasum.size()] * 2)
+    eager = adasum.allreduce(tf.ones([2]), "sum", group)
+    np.testing.assert_array_equal(eager, [adasum.size()] * 2)
+    group.close()

@@ -46,9 +46,9 @@ def test_wrapped_optimizer_says_nothing(num_local, caplog):
 
 
 @local_replicas
-@pytest.mark.parametrize("mode", ["delta", "gradient"])
+@pytest.mark.parametrize("mode", ["delta", "gradient", "plain"])
 def test_optimizer_made_outside_the_scope(mode, num_local):
-    optimizer = tf_adasum.wrap(sgd(), mode=mode)
+    optimizer = keras.optimizers.Adam() if mode == "plain" else tf_adasum.wrap(sgd(), mode=mode)
     replicas = strategy(num_local)
     with replicas.scope():
         model = small_model()

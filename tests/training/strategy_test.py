@@ -91,19 +91,6 @@ def test_reduce_to_the_host(num_local):
 
 
 @local_replicas
-def test_gather_keeps_lengths_and_order(num_local):
-    replicas = strategy(num_local)
-
-    def rows():
-        number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.fill([number + 1, 2], tf.cast(number, tf.float32))
-
-    gathered = replicas.gather(replicas.run(rows), axis=0)
-    want = [[n, n] for n in range(replicas.num_replicas_in_sync) for _ in range(n + 1)]
-    np.testing.assert_array_equal(gathered, want)
-
-
-@local_replicas
 def test_only_a_batch_to_variables_takes_the_rules(num_local):
     replicas = strategy(num_local, reductions=[("summed", "sum"), ("averaged", "mean")])
     with replicas.scope():
@@ -124,21 +111,6 @@ def test_only_a_batch_to_variables_takes_the_rules(num_local):
     one = replicas.extended.reduce_to(SUM, values, variables[0])
     for got, want in ((to_values, wanted[1]), (mean, wanted[2]), (one, wanted[1])):
         np.testing.assert_allclose(replicas.experimental_local_results(got)[0], want, atol=2e-6)
-
-
-@local_replicas
-def test_indexed_slices_are_reduced_as_dense(num_local):
-    replicas = strategy(num_local)
-    number = replicas.num_replicas_in_sync
-
-    def step():
-        context = tf.distribute.get_replica_context()
-        row = tf.reshape(context.replica_id_in_sync_group, [1])
-        slices = tf.IndexedSlices(tf.ones([1, 2]), row, dense_shape=[number, 2])
-        return tf.convert_to_tensor(context.all_reduce(SUM, slices))
-
-    for copy in replicas.experimental_local_results(replicas.run(step)):
-        np.testing.assert_array_equal(copy, np.ones([number, 2]))
 
 
 @local_replicas

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -20,6 +22,27 @@ optimizer = model.optimizer
 print(optimizer._adasum_mode, isinstance(optimizer, keras.optimizers.Adam))
 print(int(optimizer.iterations.numpy()), len(optimizer.variables))
 """
+
+
+UNPICKLE = """
+import pickle, sys
+for optimizer in pickle.load(sys.stdin.buffer):
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    print(type(inner).__name__, inner._adasum_mode, inner.beta_1)
+"""
+
+
+def test_is_pickled_and_copied():
+    wrapped = tf_adasum.wrap(keras.optimizers.Adam(beta_1=0.5), mode="gradient")
+    scaled = tf_adasum.wrap(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(beta_1=0.5)))
+    command = [sys.executable, "-c", UNPICKLE]  # another process, as multiprocessing's
+    output = subprocess.run(
+        command, input=pickle.dumps([wrapped, scaled]), capture_output=True, timeout=100, check=True
+    ).stdout
+    assert output.decode().splitlines() == ["AdasumAdam gradient 0.5", "AdasumAdam delta 0.5"]
+    twin = copy.deepcopy(wrapped)
+    assert twin is not wrapped
+    assert (type(twin), twin._adasum_mode, twin.beta_1) == (type(wrapped), "gradient", 0.5)
 
 
 def test_keeps_class_settings_and_identity():

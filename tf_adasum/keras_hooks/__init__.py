@@ -8,6 +8,7 @@ from tf_adasum.keras_hooks import (
     equal_weights,
     loss_scale,
     next_batch,
+    optimizer_scope,
     plain_optimizer,
     seeds,
     symbolic_build,
@@ -17,5 +18,13 @@ from tf_adasum.keras_hooks import (
 @functools.cache
 def install() -> None:
     """Installs the hooks, once; without an `AdasumStrategy` in scope they change nothing."""
-    for hook in (equal_weights, loss_scale, next_batch, plain_optimizer, seeds, symbolic_build):
+    for hook in (
+        equal_weights,
+        loss_scale,
+        next_batch,
+        optimizer_scope,
+        plain_optimizer,
+        seeds,
+        symbolic_build,
+    ):
         hook.install()

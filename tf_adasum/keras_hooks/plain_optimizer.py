@@ -20,6 +20,7 @@ def install() -> None:
     def sum_and_say_so(self, grads_and_vars):
         context = replica_context_with_peers()
         if context is not None:
+            context.strategy.check_made_here(self)
             context.strategy.say_once(
                 f"Optimizer {self.name!r} is not wrapped: its gradients are averaged over "
                 f"{context.num_replicas_in_sync} replicas. Use tf_adasum.wrap(optimizer) "

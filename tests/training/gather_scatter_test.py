@@ -1,0 +1,73 @@
+"""What replicas gather, and rows that they add to a table, over all ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.replicas import LOCAL, strategy
+
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+
+
+@local_replicas
+def test_gather_keeps_lengths_and_order(num_local):
+    replicas = strategy(num_local)
+
+    def rows():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.fill([number + 1, 2], tf.cast(number, tf.float32))
+
+    gathered = replicas.gather(replicas.run(rows), axis=0)
+    want = [[n, n] for n in range(replicas.num_replicas_in_sync) for _ in range(n + 1)]
+    np.testing.assert_array_equal(gathered, want)
+
+
+@local_replicas
+def test_scalars_are_not_gathered(num_local):
+    replicas = strategy(num_local)
+    if replicas.num_replicas_in_sync > 1:
+        with pytest.raises(ValueError, match=r"Received: scalars\. Gather tf\.reshape"):
+            replicas.gather(replicas.run(lambda: tf.constant(1.0)), axis=0)
+    gathered = replicas.gather(replicas.run(lambda: tf.ones([1])), axis=0)
+    np.testing.assert_array_equal(gathered, [1.0] * replicas.num_replicas_in_sync)
+
+
+@local_replicas
+def test_indexed_slices_are_reduced_as_dense(num_local):
+    replicas = strategy(num_local)
+    number = replicas.num_replicas_in_sync
+
+    def step():
+        context = tf.distribute.get_replica_context()
+        row = tf.reshape(context.replica_id_in_sync_group, [1])
+        slices = tf.IndexedSlices(tf.ones([1, 2]), row, dense_shape=[number, 2])
+        return tf.convert_to_tensor(context.all_reduce(tf.distribute.ReduceOp.SUM, slices))
+
+    for copy in replicas.experimental_local_results(replicas.run(step)):
+        np.testing.assert_array_equal(copy, np.ones([number, 2]))
+
+
+@local_replicas
+@pytest.mark.parametrize("aggregation", ["MEAN", "SUM"])
+def test_rows_that_replicas_scatter_to_a_variable(aggregation, num_local):
+    replicas = strategy(num_local)
+    number = replicas.num_replicas_in_sync
+    with replicas.scope():
+        variable = tf.Variable(
+            tf.ones([number + 2, 3]), aggregation=tf.VariableAggregation[aggregation]
+        )
+
+    def step(shape):
+        row = tf.distribute.get_replica_context().replica_id_in_sync_group
+        slices = tf.IndexedSlices(tf.fill([2, 3], 6.0), [row, row + 1], dense_shape=shape)
+        variable.scatter_add(slices)
+
+    want = np.ones([number + 2, 3])
+    for shape in (variable.shape, None):
+        replicas.run(step, args=(shape,))
+        for replica in range(number):
+            want[replica : replica + 2] += 6.0 / (number if aggregation == "MEAN" else 1)
+        for copy in variable.values:
+            np.testing.assert_allclose(copy.numpy(), want, rtol=1e-6)
