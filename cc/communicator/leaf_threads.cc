@@ -49,7 +49,6 @@ void LeafThreads::ForEach(ThreadHub* hub, const std::function<void(int)>& body) 
 }
 
 void LeafThreads::Loop(int leaf) {
-  DefaultFloats floats;  // whoever made the thread
   int64_t num_seen = 0;
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
@@ -65,6 +64,7 @@ void LeafThreads::Loop(int leaf) {
 }
 
 void LeafThreads::Run(int leaf) {
+  DefaultFloats floats;  // whoever made the thread, or calls
   try {
     (*body_)(leaf);
   } catch (...) {

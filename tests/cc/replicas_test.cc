@@ -185,6 +185,20 @@ TEST(SubnormalNumbersCount) {
     }
   }
 }
+
+TEST(SubnormalNumbersCountInSimulations) {
+  constexpr float kTiny = 0x1p-140f;
+  const std::vector<float> input(9, kTiny);
+  std::vector<float> outputs[2] = {std::vector<float>(9), std::vector<float>(9)};
+  {
+    FlushesSubnormals flushes;
+    Simulate({"sum", "", {2}, WidestInstructionSet()}, DType::kFloat32, {9},
+             {{input.data()}, {input.data()}}, {{outputs[0].data()}, {outputs[1].data()}});
+  }
+  for (const std::vector<float>& output : outputs) {
+    for (float value : output) CHECK_EQ(double{value}, double{2 * kTiny});
+  }
+}
 #endif
 
 }  // namespace

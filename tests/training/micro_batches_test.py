@@ -58,6 +58,8 @@ def test_pair_at_the_edges():
     np.testing.assert_array_equal(pair(zero, zero), zero)
     tiny, huge = tf.constant([1e-30, 0.0]), tf.constant([1e30, 0.0])
     np.testing.assert_allclose(pair(tiny, huge), adasum.reduce([tiny, huge]), rtol=1e-6)
+    large = tf.constant([1.1e154], tf.float64)  # twice its squared norm is beyond the doubles
+    np.testing.assert_array_equal(pair(large, large), large)
     assert np.isnan(pair(one, tf.constant([np.nan, 0.0, 0.0]))).all()
 
 

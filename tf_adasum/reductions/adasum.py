@@ -44,7 +44,8 @@ def combine_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
     without_norm = square < _SMALLEST_NORMAL
     one = tf.ones_like(square)
-    return tf.where(without_norm, one, 1.0 - dot / (2.0 * tf.where(without_norm, one, square)))
+    # Halved last: twice a squared norm may be beyond the doubles where the norm is not.
+    return tf.where(without_norm, one, 1.0 - 0.5 * (dot / tf.where(without_norm, one, square)))
 
 
 REDUCTION = Reduction(
