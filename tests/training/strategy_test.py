@@ -231,23 +231,23 @@ def test_sum_of_equal_copies_is_refused():
         replicas.reduce("SUM", variable, axis=None)
 
 
-@local_replicas
-def test_model_built_on_one_rank_only_does_not_shift_the_names_of_later_ones(num_local):
+def test_model_built_on_one_rank_only_does_not_shift_the_names_of_later_ones():
     """Keras numbers names per process; the last rank builds, trains nothing, and goes on."""
     if world().rank == world().size - 1:
         plain = small_model(keras.layers.Dropout(0.5), keras.layers.Dense(9))
-        plain.compile(optimizer=keras.optimizers.Adam(), loss="mse")
+        plain.compile(optimizer=keras.optimizers.SGD(0.1, momentum=0.9), loss="mse")
         plain.optimizer.build(plain.trainable_variables)
-    replicas = strategy(num_local)
+    replicas = strategy(1)
     with replicas.scope():
         layers = [keras.layers.Dense(9), keras.layers.Dropout(0.5), keras.layers.Dense(NUM_OUTPUTS)]
         model = keras.Sequential([keras.Input((NUM_FEATURES,)), *layers])
         model.compile(
-            optimizer=tf_adasum.wrap(keras.optimizers.Adam()), loss="mse", metrics=["mae"]
+            optimizer=tf_adasum.wrap(keras.optimizers.SGD(0.1, momentum=0.9)),
+            loss="mse",
+            metrics=["mae"],
         )
     names = everywhere(np.frombuffer(model.name.ljust(40).encode(), np.uint8))
     assert world().size == 1 or (names[0] != names[-1]).any()  # or nothing is shown here
     x, y = examples(8 * replicas.num_replicas_in_sync)
     model.fit(x, y, batch_size=len(x) // 2, verbose=0)
-    model.evaluate(x, y, batch_size=len(x), verbose=0)
     assert_equal_on_ranks(model.trainable_variables)
