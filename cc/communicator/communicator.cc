@@ -215,6 +215,7 @@ void Communicator::Carry(const Decision& decision) {
       Run(request,
           {transport(), placement_.cores, KernelsOf(placement_.instruction_set), placement_.hosts,
            *limits_, leaves_, scratch_, hierarchy_scratch_, store_choice_, timeline_.get()});
+  if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point. First, so that a caller who hears of it

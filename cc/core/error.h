@@ -23,8 +23,14 @@ class Error : public std::runtime_error {
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ErrorCode code() const { return code_; }
 
+  // Whether the request's tensors must stay until the process ends: a message that was given up may
+  // still be read from them, or arrive in them (Transport::HasAbandoned).
+  bool needs_memory_kept() const { return needs_memory_kept_; }
+  void SetNeedsMemoryKept() { needs_memory_kept_ = true; }
+
  private:
   ErrorCode code_;
+  bool needs_memory_kept_ = false;
 };
 
 }  // namespace adasum

@@ -24,6 +24,8 @@ struct Recv {
 
 // The longest message worth sending over a network.
 constexpr int64_t kMessageBytes = int64_t{64} << 20;
+// The longest message that SendRecv may be handed from memory that does not outlive a failure.
+constexpr int64_t kOwnBytes = int64_t{16} << 10;
 // So little that the number of messages is all that counts.
 constexpr int64_t kShortBytes = int64_t{4} << 10;
 // What a core's cache holds of each of the things that are read and written in one step, where
@@ -42,12 +44,14 @@ class Transport {
   // Sends and receives at the same time; returns when the received bytes are there and `send` may
   // be overwritten. A side of 0 bytes is left out, also on the peer. Where ranks read each other's
   // memory, up to ShortBytes are sent without waiting for more than the peer's taking of the last.
+  // Beyond kOwnBytes both are the request's tensors, or memory of the group: see HasAbandoned.
   virtual void SendRecv(const Send& send, const Recv& recv) = 0;
 
-  // As SendRecv with one peer, but a transport whose ranks can read each other's memory returns
-  // the address of the peer's bytes and leaves `recv.bytes` alone; the others return recv.bytes.
-  // What is sent must stay unchanged until this rank has heard from all its peers in the *next*
-  // collective step with them (the caller's agreement before each collective sees to that).
+  // As SendRecv with one peer, for memory as that of messages beyond kOwnBytes, but a transport
+  // whose ranks can read each other's memory returns the address of the peer's bytes and leaves
+  // `recv.bytes` alone; the others return recv.bytes. What is sent must stay unchanged until this
+  // rank has heard from all its peers in the *next* collective step with them (the caller's
+  // agreement before each collective sees to that).
   virtual const void* Exchange(const Send& send, const Recv& recv) {
     SendRecv(send, recv);
     return recv.bytes;
@@ -80,6 +84,14 @@ class Transport {
 
   // Whether bytes handed to Exchange have to lie in Workspace memory.
   virtual bool needs_workspace() const { return false; }
+
+  // Whether messages were given up that the network may still read from where they were sent, or
+  // write where they were to arrive: no network can take back what has begun, and a wait that has
+  // no limit would be a rank that hangs. Small messages are in memory of the transport's own, which
+  // it then never frees. For others whoever owns the tensors keeps them, and the group, until the
+  // process ends (Error::needs_memory_kept): what arrives late then meets memory that is nobody
+  // else's. What was a NumPy array is still the user's to read, and may change under their eyes.
+  virtual bool HasAbandoned() const { return false; }
 
   // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.
   virtual void Begin() {}

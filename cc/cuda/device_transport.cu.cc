@@ -34,8 +34,7 @@ const void* DeviceTransport::Exchange(const Send& send, const Recv& recv) {
   if (path.kind == PeerPath::kStaged) return staged_.ExchangeBehind(mark, send, recv);
   mark.Await(*limits_, rank());
   if (path.kind == PeerPath::kWire) {
-    wire_->SendRecv(send, recv);
-    return recv.bytes;
+    return wire_->Exchange(send, recv);  // not SendRecv, which may take it for host memory
   }
   NoteReader(peer);
   return ExchangePlaces(path, send, recv);

@@ -3,6 +3,7 @@
 #if defined(ADASUM_CUDA)
 #include "cc/ops/gpu_tensors.h"
 #endif
+#include "cc/ops/kept_tensors.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -78,12 +79,13 @@ class AllreduceOp : public AsyncOpKernel {
     }
 #endif
     if (caller_waits_ && !is_on_gpu_) {
-      context->SetStatus(RunAndWait(group->communicator(), std::move(tensors)));
+      context->SetStatus(RunAndWait(context, group, std::move(tensors)));
       return done();
     }
     // The group stays open until the request is done.
     Allreduce(group->communicator(), std::move(tensors),
               [context, group, done](const Error* error) {
+                KeepTensorsIfNeeded(error, context, group);
                 context->SetStatus(ToStatus(error));
                 done();
               });
@@ -120,11 +122,13 @@ class AllreduceOp : public AsyncOpKernel {
     return absl::OkStatus();
   }
 
-  static absl::Status RunAndWait(Communicator& communicator, AllreduceTensors tensors) {
+  static absl::Status RunAndWait(OpKernelContext* context, const std::shared_ptr<Group>& group,
+                                 AllreduceTensors tensors) {
     try {
-      AllreduceAndWait(communicator, std::move(tensors));
+      AllreduceAndWait(group->communicator(), std::move(tensors));
       return absl::OkStatus();
     } catch (const Error& error) {
+      KeepTensorsIfNeeded(&error, context, group);
       return ToStatus(&error);
     } catch (const std::exception& exception) {
       return absl::InternalError(exception.what());

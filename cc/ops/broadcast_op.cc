@@ -1,5 +1,6 @@
 #include "cc/communicator/allreduce.h"
 #include "cc/ops/communicator_resource.h"
+#include "cc/ops/kept_tensors.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -25,6 +26,7 @@ class BroadcastOp : public AsyncOpKernel {
     OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
     Broadcast(group->communicator(), std::move(tensors),
               [context, group, done](const Error* error) {
+                KeepTensorsIfNeeded(error, context, group);
                 context->SetStatus(ToStatus(error));
                 done();
               });

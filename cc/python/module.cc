@@ -34,7 +34,15 @@ class PyCommunicator {
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::list& arrays, const std::string& reduction,
                        const std::string& name) {
-    adasum::AllreduceArrays(group_->communicator(), arrays, reduction, name);
+    try {
+      adasum::AllreduceArrays(group_->communicator(), arrays, reduction, name);
+    } catch (const Error& error) {
+      if (error.needs_memory_kept()) {
+        for (const py::handle& array : arrays) array.inc_ref();  // until the process ends
+        new std::shared_ptr<Group>(group_);
+      }
+      throw;
+    }
   }
 
   std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key) {

@@ -1,6 +1,16 @@
 #include "cc/transport/gather.h"
 
+#include <algorithm>
+
 namespace adasum {
+namespace {
+
+// Bytes of the piece that begins at `done`; none behind the end.
+int64_t PieceAt(int64_t done, int64_t length) {
+  return std::clamp(length - done, int64_t{0}, kOwnBytes);
+}
+
+}  // namespace
 
 std::vector<std::string> GatherTexts(Transport& transport, const std::string& mine) {
   int rank = transport.rank(), size = transport.size();
@@ -13,7 +23,12 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
     int64_t their_length = 0;
     transport.SendRecv({to, &length, sizeof(length)}, {from, &their_length, sizeof(their_length)});
     texts[from].resize(their_length);
-    transport.SendRecv({to, mine.data(), length}, {from, texts[from].data(), their_length});
+    // In pieces: the texts are gone where a piece is given up.
+    for (int64_t done = 0; done < std::max(length, their_length); done += kOwnBytes) {
+      transport.SendRecv(
+          {to, mine.data() + std::min(done, length), PieceAt(done, length)},
+          {from, texts[from].data() + std::min(done, their_length), PieceAt(done, their_length)});
+    }
   }
   return texts;
 }

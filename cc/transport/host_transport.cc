@@ -22,7 +22,7 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
       new HostTransport(std::move(mpi), std::move(ends[0]), std::move(place_on_host), limits));
 }
 
-void HostTransport::SendRecv(const Send& send, const Recv& recv) {
+void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memory memory) {
   const Send no_send{0, nullptr, 0};
   const Recv no_recv{0, nullptr, 0};
   bool shared_send = send.num_bytes > 0 && IsShared(send.peer, send.lane);
@@ -32,7 +32,8 @@ void HostTransport::SendRecv(const Send& send, const Recv& recv) {
   local_send.peer = shared_send ? place_on_host_[send.peer] : 0;
   local_recv.peer = shared_recv ? place_on_host_[recv.peer] : 0;
   ShmTransport::Pending shm(shm_.get(), local_send, local_recv);
-  MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv);
+  MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv,
+                            memory);
   Patience patience(limits_, "an exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
   // Both at once: one side may go through memory, the other over the network.
   for (bool shm_done = false, mpi_done = false;;) {
@@ -48,7 +49,7 @@ const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
   const int to = send.num_bytes > 0 ? send.peer : recv.peer;
   const int from = recv.num_bytes > 0 ? recv.peer : send.peer;
   if (!IsShared(to, send.lane) || !IsShared(from, recv.lane)) {
-    SendRecv(send, recv);
+    Await(send, recv, MpiTransport::Memory::kCallers);
     return recv.bytes;
   }
   return shm_->Exchange({place_on_host_[to], send.bytes, send.num_bytes},

@@ -23,7 +23,9 @@ class HostTransport : public Transport {
 
   int rank() const override { return mpi_->rank(); }
   int size() const override { return mpi_->size(); }
-  void SendRecv(const Send& send, const Recv& recv) override;
+  void SendRecv(const Send& send, const Recv& recv) override {
+    Await(send, recv, MpiTransport::Memory::kOwnIfShort);
+  }
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int peer) const override { return IsShared(peer, 0); }
   int64_t ShortBytes() const override { return kShortBytes; }
@@ -33,6 +35,7 @@ class HostTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }
+  bool HasAbandoned() const override { return mpi_->HasAbandoned(); }
   bool needs_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }
@@ -45,6 +48,7 @@ class HostTransport : public Transport {
         place_on_host_(std::move(place_on_host)),
         limits_(limits) {}
 
+  void Await(const Send& send, const Recv& recv, MpiTransport::Memory memory);
   // Lanes other than 0 may be used by several threads at once, which only MPI allows. Leaves have
   // shared memory of their own (host_leaves.h).
   bool IsShared(int peer, int lane) const { return lane == 0 && place_on_host_[peer] >= 0; }

@@ -3,21 +3,15 @@
 namespace adasum {
 
 void LeafTransport::SendRecv(const Send& send, const Recv& recv) {
-  if (!CanRead(Peer(send, recv))) return SendRecvFar(send, recv);
-  NearWire().SendRecv(Near(send), Near(recv));
+  const int peer = Peer(send, recv);
+  if (CanRead(peer)) return NearWire().SendRecv(Near(send), Near(recv));
+  processes_->SendRecv(Far(send, rank(), peer), Far(recv, peer, rank()));
 }
 
 const void* LeafTransport::Exchange(const Send& send, const Recv& recv) {
-  if (CanRead(Peer(send, recv))) return NearWire().Exchange(Near(send), Near(recv));
-  SendRecvFar(send, recv);
-  return recv.bytes;
-}
-
-void LeafTransport::SendRecvFar(const Send& send, const Recv& recv) {
   const int peer = Peer(send, recv);
-  const int process = peer / num_replicas_;
-  processes_->SendRecv({process, send.bytes, send.num_bytes, Lane(rank(), peer)},
-                       {process, recv.bytes, recv.num_bytes, Lane(peer, rank())});
+  if (CanRead(peer)) return NearWire().Exchange(Near(send), Near(recv));
+  return processes_->Exchange(Far(send, rank(), peer), Far(recv, peer, rank()));
 }
 
 }  // namespace adasum

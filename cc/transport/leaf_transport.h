@@ -55,7 +55,13 @@ class LeafTransport : public Transport {
     message.peer = host_ ? Place(message.peer) : message.peer % num_replicas_;
     return message;
   }
-  void SendRecvFar(const Send& send, const Recv& recv);
+  // The message as the processes' transport knows it, between the leaves `from` and `to`.
+  template <typename Message>
+  Message Far(Message message, int from, int to) const {
+    message.peer /= num_replicas_;
+    message.lane = Lane(from, to);
+    return message;
+  }
   Transport& NearWire() { return host_ ? static_cast<Transport&>(host_->end(replica_)) : local_; }
 
   Transport* processes_;

@@ -1,6 +1,7 @@
 #include "cc/transport/mpi_transport.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cc/core/error.h"
 
@@ -51,33 +52,62 @@ void MpiTransport::Post(const Send& send, std::vector<MPI_Request>* requests) co
   });
 }
 
-MpiTransport::Pending::Pending(const MpiTransport* transport, const Send& send, const Recv& recv) {
-  transport->Post(recv, &requests_);
-  transport->Post(send, &requests_);
+std::unique_ptr<char[]> MpiTransport::Pending::OwnOf(int64_t num_bytes, Memory memory) {
+  if (num_bytes == 0 || num_bytes > kOwnBytes || memory == Memory::kCallers) return nullptr;
+  return std::unique_ptr<char[]>(new char[num_bytes]);
+}
+
+MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const Recv& recv,
+                               Memory memory)
+    : transport_(transport),
+      recv_(recv),
+      sent_(OwnOf(send.num_bytes, memory)),
+      received_(OwnOf(recv.num_bytes, memory)) {
+  Send posted_send = send;
+  Recv posted_recv = recv;
+  if (sent_) posted_send.bytes = std::memcpy(sent_.get(), send.bytes, send.num_bytes);
+  if (received_) posted_recv.bytes = received_.get();
+  transport->Post(posted_recv, &requests_);
+  transport->Post(posted_send, &requests_);
 }
 
 MpiTransport::Pending::~Pending() {
-  // A send that already left can't be withdrawn, so the requests are handed back to MPI rather
-  // than waited for.
+  if (is_done_) return;
   for (MPI_Request& request : requests_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
+    if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }
+  int done = 0;
+  if (TestAll(&done) == MPI_SUCCESS && done != 0) return;
+  // What has begun can't be withdrawn: the requests are handed back to MPI rather than waited for,
+  // and what they may touch stays.
+  for (MPI_Request& request : requests_) {
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+  sent_.release();
+  received_.release();
+  transport_->has_abandoned_ = true;
+}
+
+int MpiTransport::Pending::TestAll(int* done) {
+  *done = 1;
+  if (requests_.empty()) return MPI_SUCCESS;
+  return MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), done,
+                     MPI_STATUSES_IGNORE);
 }
 
 bool MpiTransport::Pending::Progress() {
-  if (requests_.empty()) return true;
+  if (is_done_) return true;
   int done = 0;
-  CheckMpi(
-      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
-      "MPI_Testall");
-  return done != 0;
+  CheckMpi(TestAll(&done), "MPI_Testall");
+  if (done == 0) return false;
+  if (received_) std::memcpy(recv_.bytes, received_.get(), recv_.num_bytes);
+  is_done_ = true;
+  return true;
 }
 
-void MpiTransport::SendRecv(const Send& send, const Recv& recv) {
+void MpiTransport::Await(const Send& send, const Recv& recv, Memory memory) {
   // Polled rather than waited for: MPI_Waitall has no limit.
-  Pending pending(this, send, recv);
+  Pending pending(this, send, recv, memory);
   Patience patience(limits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
   while (!pending.Progress()) patience.Pause();
 }

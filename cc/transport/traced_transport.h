@@ -31,6 +31,7 @@ class TracedTransport : public Transport {
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t StepBytes(int peer) const override { return inner_->StepBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }
+  bool HasAbandoned() const override { return inner_->HasAbandoned(); }
   bool needs_workspace() const override { return inner_->needs_workspace(); }
   void Begin() override { inner_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }

@@ -29,7 +29,9 @@ Halving::Halving(const Traversed& traversed, const Level& level)
                    traversed.transport.CanRead(level.peer) && steps_.size() > Turns::kPacked),
       given_(steps_.size()),
       theirs_(steps_.size()),
-      moments_(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0) {}
+      moments_(traversed.scratch.moments) {
+  moments_.assign(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0, {});
+}
 
 void Halving::Run() {
   if (packs_twice_ && moments_.empty()) {
@@ -85,7 +87,8 @@ void Halving::ExchangeSteps() {
 void Halving::SumOverBlock() {
   if (moments_.empty()) return;
   in_.arithmetic.AwaitMoments();
-  std::vector<Moments> theirs(moments_.size());
+  std::vector<Moments>& theirs = in_.scratch.their_moments;
+  theirs.resize(moments_.size());
   int64_t num_bytes = static_cast<int64_t>(moments_.size() * sizeof(Moments));
   for (int round = 1; round <= level_.distance; round *= 2) {
     int peer = in_.transport.rank() ^ round;

@@ -81,7 +81,7 @@ class Halving {
   // Of every step, what this leaf gives, and what the peer gives.
   std::vector<const void*> given_;
   std::vector<const void*> theirs_;
-  std::vector<Moments> moments_;
+  std::vector<Moments>& moments_;
 };
 
 }  // namespace adasum

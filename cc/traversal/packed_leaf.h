@@ -24,6 +24,8 @@ struct LeafScratch {
   Scratch work[2];
   int turn = 0;
   Scratch landing;  // what peers send, where their memory can't be read
+  // The moments of one level, own and a peer's.
+  std::vector<Moments> moments, their_moments;
 };
 
 // One leaf's share of an allreduce of a list of tensors of one dtype.
