@@ -5,6 +5,7 @@
 // What is orthogonal is added, what is parallel averaged.
 
 #include <cfloat>
+#include <cmath>
 
 #include "cc/reductions/reduction.h"
 
@@ -15,8 +16,12 @@ namespace {
 // as it is, which makes zero the identity. DBL_MIN and not its root, so that float64 gradients
 // of scale 1e-150 still meet as Adasum says.
 double Coefficient(double dot, double norm2) {
+  if (norm2 < DBL_MIN) return 1.0;
+  // Of a squared norm beyond the doubles no more is known: their quotient is next to nothing, or it
+  // can't be told.
+  if (std::isinf(norm2)) return std::fabs(dot) < DBL_EPSILON / 4 * DBL_MAX ? 1.0 : NAN;
   // Halved last: twice a squared norm may be beyond the doubles where the norm is not.
-  return norm2 < DBL_MIN ? 1.0 : 1.0 - 0.5 * (dot / norm2);
+  return 1.0 - 0.5 * (dot / norm2);
 }
 
 class Adasum : public Reduction {

@@ -135,6 +135,17 @@ def test_squared_norm_close_to_the_largest_double():
     np.testing.assert_array_equal(_adasum([vector, vector]), vector)
 
 
+def test_squared_norms_beyond_the_doubles():
+    # How much of one vector lies along the other can't be told: no number is made up.
+    vectors = [np.array([1.2e154]), np.array([1.4e154])]
+    for unlike in (vectors, vectors[::-1]):
+        assert np.isnan(_adasum(unlike)).all()
+    # Where it is next to nothing it need not be told: parallel vectors are averaged.
+    vectors = [np.array([1e100]), np.array([1e160])]
+    for unlike in (vectors, vectors[::-1]):
+        np.testing.assert_allclose(_adasum(unlike), [5e159], rtol=1e-15)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
 @pytest.mark.parametrize("ranks", RANKS)
 def test_far_scales_of_float64(ranks, scale):

@@ -60,6 +60,9 @@ def test_pair_at_the_edges():
     np.testing.assert_allclose(pair(tiny, huge), adasum.reduce([tiny, huge]), rtol=1e-6)
     large = tf.constant([1.1e154], tf.float64)  # twice its squared norm is beyond the doubles
     np.testing.assert_array_equal(pair(large, large), large)
+    assert np.isnan(pair(large, 2 * large)).all()  # as of ranks: beyond the doubles
+    far = tf.constant([1e160], tf.float64)
+    np.testing.assert_allclose(pair(far, tf.constant([1e100], tf.float64)), far / 2)
     assert np.isnan(pair(one, tf.constant([np.nan, 0.0, 0.0]))).all()
 
 

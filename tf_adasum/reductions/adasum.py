@@ -6,6 +6,7 @@ import tensorflow as tf
 from tf_adasum.reductions import Reduction
 
 _SMALLEST_NORMAL = np.finfo(np.float64).tiny
+_NEXT_TO_NOTHING = np.finfo(np.float64).eps / 4 * np.finfo(np.float64).max
 
 
 def combine_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
@@ -44,6 +45,9 @@ def combine_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
     without_norm = square < _SMALLEST_NORMAL
     one = tf.ones_like(square)
+    # Of a square beyond the doubles no more is known: the quotient is next to nothing, or NaN.
+    is_untold = tf.math.is_inf(square) & ~(tf.abs(dot) < _NEXT_TO_NOTHING)
+    dot = tf.where(is_untold, tf.constant(np.nan, dot.dtype), dot)
     # Halved last: twice a squared norm may be beyond the doubles where the norm is not.
     return tf.where(without_norm, one, 1.0 - 0.5 * (dot / tf.where(without_norm, one, square)))
 
