@@ -1,8 +1,8 @@
 """The mixin that goes in front of a Keras optimizer: where it meets the other replicas.
 
 Keras applies gradients in this order: accumulate, clip, decay the weights, update. The
-overridden methods undo the 1/N in Keras' losses before all of that, and exchange either the
-gradients just before the update or the weight changes just after it.
+overridden methods undo a 1/N in the loss before all of that, and exchange either the gradients
+just before the update or the weight changes just after it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tf_adasum.communicator import size
 from tf_adasum.conditional_steps import ConditionalStepsMixin
 from tf_adasum.deltas import SUM, local_values, native_variable, reduce_changes
 from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.local_steps import LocalSteps
 from tf_adasum.micro_batches import MicroBatches
 from tf_adasum.strategy import AdasumStrategy
@@ -35,6 +36,7 @@ class ExchangeMixin(ConditionalStepsMixin):
     _adasum_mode = "delta"
     _adasum_accumulate = 1
     _adasum_steps_per_sync = 1
+    _adasum_divided_loss: bool | None = None
 
     @override
     def build(self, variables):
@@ -81,10 +83,10 @@ class ExchangeMixin(ConditionalStepsMixin):
     @override
     def _backend_apply_gradients(self, grads, trainable_variables):
         strategy = self._strategy_with_peers()
-        if strategy is not None:
-            # Keras divides a mean loss by the number of replicas: N times its gradient is the
-            # replica's own, which is what clipping and the local step must see.
-            grads = [_scaled(grad, strategy.num_replicas_in_sync) for grad in grads]
+        if strategy is not None and self._loss_is_divided():
+            # N times the gradient is the replica's own, which is what clipping and the local step
+            # must see.
+            grads = scaled(grads, strategy.num_replicas_in_sync)
         if self._micro_batches is not None:
             grads = self._micro_batches.leaves(self._indices(trainable_variables), grads)
         if self._has_branches(strategy):
@@ -93,6 +95,12 @@ class ExchangeMixin(ConditionalStepsMixin):
             )
         else:
             super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _loss_is_divided(self) -> bool:
+        """tf.distribute asks own loops to divide by N; Keras' steps do not, for this optimizer."""
+        if self._adasum_divided_loss is not None:
+            return self._adasum_divided_loss
+        return not in_undivided_step()
 
     def _has_branches(self, strategy: AdasumStrategy | None) -> bool:
         if self._micro_batches is not None:
@@ -154,13 +162,6 @@ class ExchangeMixin(ConditionalStepsMixin):
                 "inside strategy.run. Received: cross-replica context."
             )
         return strategy if strategy.num_replicas_in_sync > 1 else None
-
-
-def _scaled(grad, factor: int):
-    if isinstance(grad, tf.IndexedSlices):
-        values = grad.values * tf.cast(factor, grad.values.dtype)
-        return tf.IndexedSlices(values, grad.indices, grad.dense_shape)
-    return grad * tf.cast(factor, grad.dtype)
 
 
 def _reduce_gradients(strategy, grads, variables):

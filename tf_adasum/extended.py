@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
 from tensorflow.python.distribute import distribute_lib, distribute_utils, mirrored_strategy
 from tensorflow.python.distribute import values as tf_values
+from tensorflow.python.framework import tensor_util
 from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
@@ -18,11 +19,13 @@ from tf_adasum.allreduce import allreduce_replicas, broadcast
 from tf_adasum.communicator import Communicator
 from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.hooks import require_hooks
+from tf_adasum.replicas_flag import ReplicasFlag
 from tf_adasum.sharded_input import ShardedInputExtended
 
 require_hooks(
     mirrored_strategy.MirroredExtended,
     "_batch_reduce_to",
+    "_broadcast_to",
     "_call_for_each_replica",
     "_create_variable",
     "_gather_to_implementation",
@@ -43,6 +46,7 @@ require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regro
 require_hooks(distribute_utils, "select_replica")
 require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")
 require_hooks(tf_values, "DistributedValues", "PerReplica")
+require_hooks(tensor_util, "is_tf_type")
 require_hooks(trackable, "CheckpointInitialValueCallable")
 
 
@@ -80,6 +84,10 @@ class AdasumExtended(ShardedInputExtended):
         self.communicator = communicator
         self._building = threading.local()
         self._naming = threading.local()
+        # While it is on, the losses of replicas are their own: nothing divides them by N.
+        self.undivided_losses = ReplicasFlag()
+        # While it is on, all ranks assign equal values to variables that take the first replica's.
+        self.first_replicas_agree = ReplicasFlag()
         with _silent(tf.get_logger()):
             super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
 
@@ -222,20 +230,45 @@ class AdasumExtended(ShardedInputExtended):
 
     def _reduce_plain(self, reduce_op, value, destinations):
         """A plain tensor is one value per process, such as the count of replicas with data."""
+        reduction = reduce_op.value.lower()
         to_variable = distribute_utils.is_distributed_variable(destinations)
-        if self.communicator.size == 1 or to_variable:
+        if self.communicator.size == 1 or (
+            to_variable and not self._may_differ_between_ranks(reduction, value)
+        ):
             return tf_cross_device_ops.reduce_non_distributed_value(
                 reduce_op, value, destinations, self._num_replicas_in_sync
             )
+        if to_variable:
+            name = names.of_assignment(reduction, destinations)
+        else:
+            name = getattr(self._naming, "plain", f"{reduction} of a value per process")
         with tf.device("CPU:0"):
-            reduction = reduce_op.value.lower()
-            (reduced,) = allreduce_replicas(
-                [[value]], reduction, self.communicator, name=self._plain_name(reduction)
-            )
+            (reduced,) = allreduce_replicas([[value]], reduction, self.communicator, name=name)
             return reduced
 
-    def _plain_name(self, reduction: str) -> str:
-        return getattr(self._naming, "plain", f"{reduction} of a value per process")
+    def _may_differ_between_ranks(self, reduction: str, value) -> bool:
+        """Whether what replicas assign to a variable must be reduced over the ranks.
+
+        A literal is the program's, and the same everywhere. A sum over several local replicas of
+        one value is refused, as TensorFlow does.
+        """
+        if not tensor_util.is_tf_type(value):
+            return False
+        return reduction == "mean" or len(self._devices) == 1
+
+    @override
+    def _broadcast_to(self, tensor, destinations):
+        """Copies what the first replica assigns to a variable: rank 0's, on all ranks."""
+        if (
+            self.communicator.size > 1
+            and tensor_util.is_tf_type(tensor)
+            and distribute_utils.is_distributed_variable(destinations)
+            and not self.first_replicas_agree.on
+        ):
+            name = names.of_assignment("first replica's value", destinations)
+            with tf.device("CPU:0"):
+                tensor = broadcast(tensor, 0, self.communicator, name=name)
+        return super()._broadcast_to(tensor, destinations)
 
     @contextlib.contextmanager
     def plain_values_are(self, name: str):

@@ -74,3 +74,8 @@ def of_metric(reduction: str, variable: tf.Variable) -> str:
 def of_rows(reduction: str, variable: tf.Variable) -> str:
     """Name of the reduction of rows that replicas scatter to a variable."""
     return f"the {reduction} of rows of {without_counters(variable.name)}"
+
+
+def of_assignment(reduction: str, variable: tf.Variable) -> str:
+    """Name of the exchange of what replicas assign to a variable that aggregates it."""
+    return f"the {reduction} assigned to {without_counters(variable.name)} ({_identity(variable)})"

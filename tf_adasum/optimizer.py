@@ -10,7 +10,7 @@ from typing_extensions import override
 from tf_adasum.exchange import ExchangeMixin
 
 _MODES = ("delta", "gradient")
-_SETTINGS = ("mode", "accumulate", "steps_per_sync")
+_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss")
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -31,6 +31,7 @@ class AdasumOptimizer(ExchangeMixin):
             "mode": self._adasum_mode,
             "accumulate": self._adasum_accumulate,
             "steps_per_sync": self._adasum_steps_per_sync,
+            "divided_loss": self._adasum_divided_loss,
             "module": "keras.optimizers" if public else base.__module__,
             "class_name": base.__name__,
             "registered_name": None if public else keras.saving.get_registered_name(base),
@@ -73,6 +74,7 @@ def wrap(
     mode: str = "delta",
     accumulate: int = 1,
     steps_per_sync: int = 1,
+    divided_loss: bool | None = None,
 ) -> keras.optimizers.Optimizer:
     """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
 
@@ -81,10 +83,12 @@ def wrap(
         mode="delta":     d_r = U(w, g_r) - w  on every replica,   w <- w + Adasum(d_1, .., d_N)
         mode="gradient":  w <- U(w, Adasum(g_1, .., g_N)),         one identical step everywhere
 
-    g_r is the gradient of the replica's own batch: the 1/N in Keras' losses is undone first,
-    before accumulation and clipping. Weight decay is applied before d_r is taken, outside of it.
-    In delta mode momenta stay with their replica (rank 0's first replica is saved); in gradient
-    mode they are equal everywhere. Rules of the strategy may replace Adasum per variable.
+    g_r is the gradient of the loss of the replica's own batch, whatever the loss. In `fit` Keras
+    leaves out its division by N for this optimizer; in a loop of one's own, which divides the
+    loss by N as `tf.distribute` asks, g_r is N times the gradient, before accumulation and
+    clipping. `divided_loss` says otherwise. Weight decay is applied before d_r is taken, outside
+    of it. In delta mode momenta stay with their replica (rank 0's first replica is saved); in
+    gradient mode they are equal everywhere. Rules of the strategy may replace Adasum per variable.
 
     accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by
     each variable's rule, then one step as above. One device so gives what K ranks give; N
@@ -115,6 +119,10 @@ def wrap(
             `gradient_accumulation_steps`.
         steps_per_sync: steps between reductions, at least 1; more than one in delta mode only,
             without `use_ema` and Keras' own `gradient_accumulation_steps`.
+        divided_loss: whether the loss, and so its gradient, comes divided by N. None: in own
+            loops it does, in `fit` and `train_on_batch` it does not. False: never, for own loops
+            that take a plain mean or sum. True: always, for a `train_step` that divides by itself;
+            Keras' own losses are then divided too.
 
     Returns:
         The same optimizer.
@@ -138,9 +146,13 @@ def wrap(
     """
     if mode not in _MODES:
         raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
+    if divided_loss is not None and not isinstance(divided_loss, bool):
+        raise ValueError(
+            f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
+        )
     _check_wrappable(optimizer, mode)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync)
+        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss)
         return optimizer
     _check_settings(optimizer, mode, accumulate, steps_per_sync)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
@@ -149,6 +161,7 @@ def wrap(
     optimizer._adasum_mode = mode
     optimizer._adasum_accumulate = accumulate
     optimizer._adasum_steps_per_sync = steps_per_sync
+    optimizer._adasum_divided_loss = divided_loss
     if optimizer.built:
         optimizer._register_variables()
     return optimizer

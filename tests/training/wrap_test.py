@@ -92,12 +92,25 @@ def test_configuration_keeps_accumulate_and_steps_per_sync():
     assert copy.get_config() == wrapped.get_config()
 
 
+@pytest.mark.parametrize("divided", [None, True, False])
+def test_configuration_keeps_divided_loss(divided):
+    wrapped = tf_adasum.wrap(keras.optimizers.SGD(0.5), divided_loss=divided)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(wrapped))
+    assert copy.get_config()["adasum"]["divided_loss"] is divided
+    scaled = tf_adasum.wrap(
+        keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), divided_loss=divided
+    )
+    assert scaled.inner_optimizer.get_config()["adasum"]["divided_loss"] is divided
+
+
 def test_configuration_without_these_settings_loads():
     config = tf_adasum.wrap(keras.optimizers.SGD(0.5), "gradient").get_config()
-    del config["adasum"]["accumulate"], config["adasum"]["steps_per_sync"]
+    for name in ("accumulate", "steps_per_sync", "divided_loss"):
+        del config["adasum"][name]
     settings = type(tf_adasum.wrap(keras.optimizers.SGD())).from_config(config).get_config()
     assert (settings["adasum"]["mode"], settings["adasum"]["accumulate"]) == ("gradient", 1)
     assert settings["adasum"]["steps_per_sync"] == 1
+    assert settings["adasum"]["divided_loss"] is None
 
 
 @keras.saving.register_keras_serializable("wrap_test")
@@ -169,6 +182,8 @@ def test_wrong_arguments_are_named():
         tf_adasum.wrap("adam")
     with pytest.raises(ValueError, match=r"mode must be 'delta' or 'gradient'.*'deltas'"):
         tf_adasum.wrap(keras.optimizers.SGD(), mode="deltas")
+    with pytest.raises(ValueError, match=r"divided_loss must be None, True or False\. Received.*1"):
+        tf_adasum.wrap(keras.optimizers.SGD(), divided_loss=1)
     with pytest.raises(ValueError, match=r"wrapped already.*'delta'"):
         tf_adasum.wrap(tf_adasum.wrap(keras.optimizers.SGD()))
 

@@ -1,4 +1,4 @@
-"""Places in Keras that must know about replicas on other ranks; each in a file of its own."""
+"""Places in Keras and TensorFlow that must know about replicas; each in a file of its own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ import functools
 from tf_adasum.keras_hooks import (
     equal_weights,
     loss_scale,
+    losses,
     next_batch,
     optimizer_scope,
     plain_optimizer,
     seeds,
+    step_count,
+    symbolic_build,
+)
+
+_HOOKS = (
+    equal_weights,
+    loss_scale,
+    losses,
+    next_batch,
+    optimizer_scope,
+    plain_optimizer,
+    seeds,
+    step_count,
     symbolic_build,
 )
 
@@ -18,13 +32,5 @@ from tf_adasum.keras_hooks import (
 @functools.cache
 def install() -> None:
     """Installs the hooks, once; without an `AdasumStrategy` in scope they change nothing."""
-    for hook in (
-        equal_weights,
-        loss_scale,
-        next_batch,
-        optimizer_scope,
-        plain_optimizer,
-        seeds,
-        symbolic_build,
-    ):
+    for hook in _HOOKS:
         hook.install()
