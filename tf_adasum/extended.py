@@ -21,6 +21,7 @@ from tf_adasum.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.hooks import require_hooks
 from tf_adasum.replicas_flag import ReplicasFlag
 from tf_adasum.sharded_input import ShardedInputExtended
+from tf_adasum.silence import silent
 
 require_hooks(
     mirrored_strategy.MirroredExtended,
@@ -88,7 +89,7 @@ class AdasumExtended(ShardedInputExtended):
         self.undivided_losses = ReplicasFlag()
         # While it is on, all ranks assign equal values to variables that take the first replica's.
         self.first_replicas_agree = ReplicasFlag()
-        with _silent(tf.get_logger()):
+        with silent(tf.get_logger()):
             super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
 
     # Replicas and their numbers.
@@ -290,18 +291,3 @@ class AdasumExtended(ShardedInputExtended):
             yield
         finally:
             self._building.on = False
-
-
-@contextlib.contextmanager
-def _silent(logger):
-    """Mutes the base class's line about its devices: every rank would print it."""
-    logger.addFilter(_nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_nothing)
-
-
-def _nothing(record) -> bool:
-    del record
-    return False

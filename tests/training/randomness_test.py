@@ -45,6 +45,49 @@ def test_a_single_replica_draws_as_keras_does():
     np.testing.assert_array_equal(inside, keras.random.dropout(tf.ones([64]), rate=0.5, seed=state))
 
 
+def drawn_by_operations(num_local, in_graph, number_of):
+    """What tf.random's operations draw on all N replicas: array [2, N, 16], on every rank."""
+    replicas = strategy(num_local)
+    tf.random.set_seed(5)
+
+    def draw():
+        return tf.stack([number_of(), number_of()])
+
+    run = tf.function(replicas.run) if in_graph else replicas.run
+    own = np.stack(replicas.experimental_local_results(run(draw)), axis=1)
+    return np.concatenate(everywhere(own), axis=1)
+
+
+@local_replicas
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("op_seed", [None, 3])
+def test_every_replica_draws_its_own_numbers(op_seed, in_graph, num_local):
+    def normal():
+        return tf.random.normal([16], seed=op_seed)
+
+    drawn = drawn_by_operations(num_local, in_graph, normal)
+    of_replicas = {row.tobytes() for row in drawn[0]}
+    assert len(of_replicas) == world().size * num_local
+    np.testing.assert_array_equal(drawn_by_operations(num_local, in_graph, normal), drawn)
+
+
+@local_replicas
+def test_stateless_operations_draw_by_the_users_seed_alone(num_local):
+    drawn = drawn_by_operations(
+        num_local, True, lambda: tf.random.stateless_normal([16], seed=[1, 2])
+    )
+    np.testing.assert_array_equal(drawn, np.broadcast_to(drawn[0, 0], drawn.shape))
+
+
+@local_replicas
+def test_ranks_shuffle_alike_though_they_draw_their_own_numbers(num_local):
+    replicas = strategy(num_local)
+    replicas.run(lambda: tf.random.normal([4]))
+    rows = everywhere([int(i) for i in tf.data.Dataset.range(50).shuffle(50)])
+    np.testing.assert_array_equal(rows, np.broadcast_to(rows[0], rows.shape))
+    assert (rows[0] != np.arange(50)).any()
+
+
 @local_replicas
 def test_synchronized_batch_normalization_sees_the_global_batch(num_local):
     replicas = strategy(num_local)

@@ -1,0 +1,72 @@
+"""The number of batches of an epoch: all ranks count as many steps as the one with most data.
+
+Keras takes the number from the rank's own data. A rank with fewer batches than others would end
+the epoch before them, and they would wait for it; instead it goes on with empty batches, as all
+do where the number is not known.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+
+from tf_adasum.allreduce import allreduce
+from tf_adasum.communicator import Communicator
+from tf_adasum.extended import AdasumExtended
+from tf_adasum.hooks import require_hooks
+
+require_hooks(TFEpochIterator, "__init__", "num_batches", "reset")
+require_hooks(TFDatasetAdapter, "get_tf_dataset")
+
+_UNKNOWN = -1
+
+
+def install() -> None:
+    """Lets `TFEpochIterator` count the batches of all ranks."""
+    make, reset = TFEpochIterator.__init__, TFEpochIterator.reset
+
+    @functools.wraps(make)
+    def make_and_agree(self, distribute_strategy=None, *args, **kwargs):
+        make(self, distribute_strategy, *args, **kwargs)
+        extended = getattr(distribute_strategy, "extended", None)
+        if isinstance(extended, AdasumExtended) and extended.communicator.size > 1:
+            own = None if _takes_more_steps(self.data_adapter) else self._num_batches
+            self._num_batches = _of_all_ranks(own, extended.communicator)
+        self._adasum_num_batches = self._num_batches
+
+    @functools.wraps(reset)
+    def reset_to_agreed(self):
+        reset(self)
+        self._num_batches = self._adasum_num_batches
+
+    TFEpochIterator.__init__ = make_and_agree
+    TFEpochIterator.reset = reset_to_agreed
+
+
+def _takes_more_steps(data_adapter) -> bool:
+    """Whether TensorFlow makes several steps of one batch, which Keras' number leaves out.
+
+    Of data that is not sharded, each rank trains on the whole of every global batch, in parts.
+    """
+    if not isinstance(data_adapter, TFDatasetAdapter):
+        return False
+    data = data_adapter.get_tf_dataset()
+    if not isinstance(data, tf.data.Dataset):  # distributed already
+        return False
+    policy = data.options().experimental_distribute.auto_shard_policy
+    return policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
+def _of_all_ranks(own: int | None, communicator: Communicator) -> int | None:
+    """The largest number that any rank has, or None where one does not know its own."""
+    numbers = np.zeros(communicator.size, np.int64)
+    numbers[communicator.rank] = _UNKNOWN if own is None else own
+    with tf.device("CPU:0"):
+        numbers = allreduce(
+            tf.constant(numbers), "sum", communicator, name="number of batches of an epoch"
+        ).numpy()
+    return None if _UNKNOWN in numbers else int(numbers.max())
