@@ -148,33 +148,40 @@ class EqualWeights:
 
 
 def _that_must_be_equal(model: keras.Model) -> list[keras.Variable]:
-    """The trainable variables, and what is no replica's own of the optimizer.
+    """The trainable variables, and what is no replica's own of the optimizers."""
+    variables = list(model.trainable_variables)
+    for optimizer in _optimizers(model):
+        variables += _common_state(optimizer)
+    return variables
 
-    In delta mode slots are a replica's own, and so are sums of micro-batches in every mode;
-    statistics of layers are, unless they are synchronized.
-    """
-    optimizer = _inner_optimizer(model)
-    if optimizer is None or not optimizer.built:
-        return list(model.trainable_variables)
+
+def _common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """In delta mode slots are a replica's own, and sums of micro-batches in every mode."""
+    if not optimizer.built:
+        return []
     if getattr(optimizer, "_adasum_mode", None) == "delta":
-        return [*model.trainable_variables, optimizer._iterations]
+        return [optimizer._iterations]
     own = list(getattr(optimizer, "_accumulated_gradients", None) or ())
     micro_batches = getattr(optimizer, "_micro_batches", None)
     if micro_batches is not None:
         own += micro_batches.variables
     ids = {id(variable) for variable in own}
-    slots = [variable for variable in optimizer.variables if id(variable) not in ids]
-    return [*model.trainable_variables, *slots]
+    return [variable for variable in optimizer.variables if id(variable) not in ids]
 
 
-def _inner_optimizer(model: keras.Model):
+def _optimizers(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Those that take steps: what loss scaling or a MultiOptimizer holds, or the model's own."""
     optimizer = getattr(model, "optimizer", None)
-    return getattr(optimizer, "inner_optimizer", optimizer)
+    if optimizer is None:
+        return []
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return list(getattr(inner, "optimizers", [inner]))
 
 
 def _steps_taken(model: keras.Model) -> int:
-    local_steps = getattr(_inner_optimizer(model), "_local_steps", None)
-    return 0 if local_steps is None else local_steps.taken
+    """Of the round of local steps that is under way; 0 between rounds."""
+    rounds = [getattr(optimizer, "_local_steps", None) for optimizer in _optimizers(model)]
+    return max((steps.taken for steps in rounds if steps is not None), default=0)
 
 
 def _digest(variable: keras.Variable) -> int:

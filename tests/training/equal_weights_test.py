@@ -148,6 +148,16 @@ def test_equal_ranks_send_one_message_and_say_nothing(mode, num_local, caplog, m
     assert_equal_on_ranks(model.trainable_variables)
 
 
+def test_slots_inside_a_multi_optimizer_are_a_replicas_own(caplog):
+    with strategy(1).scope():
+        model = small_model()
+        inner = tf_adasum.wrap(keras.optimizers.SGD(0.01, momentum=0.9))
+        model.compile(optimizer=keras.optimizers.MultiOptimizer(lambda _: inner), loss="mse")
+    x, y = examples(8 * world().size)
+    model.fit(x, y, batch_size=len(x), verbose=0)
+    check_said(caplog, 0)
+
+
 def test_restored_on_rank_0_alone(tmp_path, caplog):
     """BackupAndRestore: all ranks begin with its epoch, weights and slots."""
     backup = keras.callbacks.BackupAndRestore(str(tmp_path), delete_checkpoint=False)
