@@ -1,5 +1,6 @@
 """Joins the timelines that the ranks wrote into one Chrome trace."""
 
+import glob
 import json
 import os
 from collections.abc import Iterable
@@ -28,11 +29,10 @@ def merge(path: str | os.PathLike) -> int:
         0
     """
     path = Path(path)
-    found = path.parent.glob(f"{path.name}.rank*")
-    parts = sorted(part for part in found if part.suffix != ".part")
+    parts = sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*"))
     events = []
     for part in parts:
-        events += json.loads(part.read_text())["traceEvents"]
+        events += read(part)
     if parts:
         unfinished = path.with_name(path.name + ".part")
         unfinished.write_text(json.dumps({"traceEvents": events}))
@@ -40,6 +40,34 @@ def merge(path: str | os.PathLike) -> int:
     for part in parts:
         part.unlink()
     return len(parts)
+
+
+def read(part: str | os.PathLike) -> list[dict]:
+    r"""Returns the "traceEvents" that one rank wrote, also if it was killed meanwhile.
+
+    Args:
+        part: a file `<path>.rank<world rank>.<communicator>`.
+
+    Returns:
+        The events, in the order in which they ended.
+
+    Raises:
+        OSError: if the file can't be read.
+        ValueError: if no rank wrote it.
+
+    Example:
+        >>> import tempfile
+        >>> part = Path(tempfile.mkdtemp(), "trace.json.rank0.0")
+        >>> size = part.write_text('{"traceEvents":[\n{"ph": "M"}\n,{"ph": "X"}\n,{"p')
+        >>> read(part)
+        [{'ph': 'M'}, {'ph': 'X'}]
+    """
+    text = Path(part).read_text()
+    try:
+        return json.loads(text)["traceEvents"]
+    except json.JSONDecodeError:
+        whole_lines = text[: text.rfind("\n") + 1]
+        return json.loads(whole_lines + "]}")["traceEvents"]
 
 
 def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:

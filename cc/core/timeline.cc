@@ -1,13 +1,21 @@
 #include "cc/core/timeline.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <cstring>
+#include <sstream>
 
 namespace adasum {
 namespace {
 
 // About 100 MB; what comes later is counted and left out, so that a long run ends well.
 constexpr size_t kMaxEvents = 1'000'000;
+// What waits to be written is lost when the process is killed, and takes memory.
+constexpr auto kFlushEvery = std::chrono::seconds(1);
+constexpr size_t kMostWaiting = 10'000;
 
 using Microseconds = std::chrono::duration<double, std::micro>;
 
@@ -27,50 +35,74 @@ Timeline::Timeline(std::string path, int rank, int lane)
       rank_(rank),
       lane_(lane),
       steady_start_(Clock::now()),
-      wall_start_(std::chrono::system_clock::now()) {}
-
-Timeline::~Timeline() {
-  try {
-    Write();
-  } catch (...) {
-    std::fprintf(stderr, "tf_adasum: could not write the timeline %s\n", path_.c_str());
-  }
+      wall_start_(std::chrono::system_clock::now()),
+      flushed_(steady_start_) {
+  const std::string id = std::to_string(rank_);
+  // Not by C's buffered files: a forked child would write the same once more.
+  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) std::fprintf(stderr, "tf_adasum: could not write %s\n", path_.c_str());
+  Write("{\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + id +
+        ",\"args\":{\"name\":\"rank " + id + "\"}}\n");
 }
+
+Timeline::~Timeline() { Close(); }
 
 void Timeline::Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes) {
   auto end = Clock::now();
   std::lock_guard<std::mutex> lock(mutex_);
-  if (events_.size() >= kMaxEvents) {
+  if (num_written_ + events_.size() >= kMaxEvents) {
     ++num_dropped_;
   } else {
     events_.push_back({name, begin, end, peer, num_bytes});
   }
+  if (end - flushed_ > kFlushEvery || events_.size() >= kMostWaiting) Flush();
 }
 
-void Timeline::Write() const {
-  std::ofstream out;
-  out.exceptions(std::ofstream::failbit | std::ofstream::badbit);
-  // Complete or not there at all: renamed when it is whole.
-  std::string unfinished = path_ + ".part";
-  out.open(unfinished);
-  out << std::fixed;
-  out.precision(3);
-  out << "{\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" << rank_
-      << ",\"args\":{\"name\":\"rank " << rank_ << "\",\"dropped_events\":" << num_dropped_ << "}}";
-  double start = Microseconds(wall_start_.time_since_epoch()).count();
-  for (const Event& event : events_) {
-    out << ",\n{\"ph\":\"X\",\"name\":" << Quoted(event.name) << ",\"pid\":" << rank_
-        << ",\"tid\":" << lane_
-        << ",\"ts\":" << start + Microseconds(event.begin - steady_start_).count()
-        << ",\"dur\":" << Microseconds(event.end - event.begin).count() << ",\"args\":{";
-    if (event.peer >= 0) {
-      out << "\"peer\":" << event.peer << ",\"distance\":" << (event.peer ^ rank_) << ",";
+void Timeline::Close() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (file_ < 0) return;
+  Flush();
+  Write("],\"dropped_events\":" + std::to_string(num_dropped_) + "}\n");
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+}
+
+void Timeline::Flush() {
+  flushed_ = Clock::now();
+  if (file_ >= 0 && !events_.empty()) {
+    const double start = Microseconds(wall_start_.time_since_epoch()).count();
+    std::ostringstream out;
+    out << std::fixed;
+    out.precision(3);
+    for (const Event& event : events_) {
+      out << ",{\"ph\":\"X\",\"name\":" << Quoted(event.name) << ",\"pid\":" << rank_
+          << ",\"tid\":" << lane_
+          << ",\"ts\":" << start + Microseconds(event.begin - steady_start_).count()
+          << ",\"dur\":" << Microseconds(event.end - event.begin).count() << ",\"args\":{";
+      if (event.peer >= 0) {
+        out << "\"peer\":" << event.peer << ",\"distance\":" << (event.peer ^ rank_) << ",";
+      }
+      out << "\"bytes\":" << event.num_bytes << "}}\n";
     }
-    out << "\"bytes\":" << event.num_bytes << "}}";
+    Write(out.str());
   }
-  out << "\n]}\n";
-  out.close();
-  if (std::rename(unfinished.c_str(), path_.c_str()) != 0) throw std::ios_base::failure("rename");
+  num_written_ += static_cast<int64_t>(events_.size());
+  events_.clear();
+}
+
+void Timeline::Write(const std::string& lines) {
+  for (size_t written = 0; file_ >= 0 && written < lines.size();) {
+    const ssize_t count = write(file_, lines.data() + written, lines.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      std::fprintf(stderr, "tf_adasum: could not write %s: %s\n", path_.c_str(),
+                   std::strerror(errno));
+      close(file_);
+      file_ = -1;
+      return;
+    }
+    written += static_cast<size_t>(count);
+  }
 }
 
 }  // namespace adasum

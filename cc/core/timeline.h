@@ -15,8 +15,9 @@ class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `path` is written when the timeline is destroyed; `rank` becomes the trace's process id and
-  // `lane` its thread id.
+  // `rank` becomes the trace's process id and `lane` its thread id. `path` is written every second
+  // or so, so that a process that is killed leaves what it had: whole lines of JSON, of which only
+  // the end is missing until Close.
   Timeline(std::string path, int rank, int lane);
   ~Timeline();
   Timeline(const Timeline&) = delete;
@@ -24,6 +25,9 @@ class Timeline {
 
   // An interval that ends now. `peer` is -1 and `num_bytes` 0 where they mean nothing.
   void Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes);
+
+  // Ends the file; what is added later is lost.
+  void Close();
 
  private:
   struct Event {
@@ -33,7 +37,9 @@ class Timeline {
     int peer;
     int64_t num_bytes;
   };
-  void Write() const;
+  // Both under mutex_.
+  void Flush();
+  void Write(const std::string& lines);
 
   const std::string path_;
   const int rank_;
@@ -42,7 +48,10 @@ class Timeline {
   const Clock::time_point steady_start_;
   const std::chrono::system_clock::time_point wall_start_;
   std::mutex mutex_;
-  std::vector<Event> events_;
+  int file_ = -1;              // -1 once closed
+  std::vector<Event> events_;  // not written yet
+  Clock::time_point flushed_;
+  int64_t num_written_ = 0;
   int64_t num_dropped_ = 0;
 };
 

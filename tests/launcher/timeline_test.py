@@ -1,6 +1,7 @@
 """adasumrun --timeline: one Chrome trace of all ranks."""
 
 import json
+import signal
 import sys
 
 from tests import programs
@@ -30,6 +31,53 @@ def test_ranks_leave_one_trace(tmp_path):
     # On one host every rank combines its third of all, once an allreduce.
     combines = [e for e in events if e["name"] == "combine"]
     assert [sum(e["pid"] == rank for e in combines) for rank in range(RANKS)] == [2, 2, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+# A kernel of a tf.function has the group for as long as the process lives.
+FIT = """
+import keras, numpy as np, tf_adasum as adasum
+strategy = adasum.AdasumStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="dense")])
+    model.compile(optimizer=adasum.wrap(keras.optimizers.SGD(0.1)), loss="mse")
+model.fit(np.ones((64, 4)), np.zeros((64, 2)), batch_size=32, verbose=0)
+"""
+
+
+def test_fit_leaves_a_trace(tmp_path):
+    """Under a name that would be a pattern, too."""
+    trace = tmp_path / "tr[1].json"
+    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}"]
+    done = programs.run([*ranks, sys.executable, "-c", FIT], 100)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    for rank in range(2):
+        names = [e["name"] for e in events if e["pid"] == rank and e["ph"] == "X"]
+        queued = {name for name in names if name.startswith("queue: ")}
+        assert any("dense" in name for name in queued), queued
+        assert {name.removeprefix("queue: ") for name in queued} <= set(names)
+    assert [path.name for path in tmp_path.iterdir()] == ["tr[1].json"]
+
+
+KILLED = """
+import os, signal, time
+import tensorflow as tf, tf_adasum as adasum
+begin = time.monotonic()
+while adasum.rank() == 0 or time.monotonic() < begin + 3:
+    adasum.allreduce(tf.ones([5000]), name="step")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_killed_ranks_leave_what_they_had(tmp_path):
+    trace = tmp_path / "trace.json"
+    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}"]
+    done = programs.run([*ranks, sys.executable, "-c", KILLED], 100)
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    for rank in range(2):
+        assert any(e["pid"] == rank and e["name"] == "step" for e in events)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 
