@@ -5,6 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
+#include <cstdint>
+
 #include "cc/arithmetic/cuda_check.cu.h"
 #include "cc/core/memory.h"
 #include "cc/core/patience.h"
@@ -12,17 +15,28 @@
 namespace adasum {
 
 // Makes a device current for this thread, until the end of the scope.
+//
+// From CUDA 12 on cudaSetDevice makes a context on its device, some 500 MB of memory, and device 0
+// is current on every new thread: so a device is made current again only where a scope was on it
+// before. TensorFlow calls with the device of the op current, for which nothing is set at all.
 class DeviceScope {
  public:
-  explicit DeviceScope(int device) {
+  explicit DeviceScope(int device) : device_(device) {
     CheckCuda(cudaGetDevice(&before_), "cudaGetDevice");
-    CheckCuda(cudaSetDevice(device), "cudaSetDevice");
+    if (device_ != before_) CheckCuda(cudaSetDevice(device_), "cudaSetDevice");
+    used_devices_ |= Bit(device_);
   }
-  ~DeviceScope() { cudaSetDevice(before_); }
+  ~DeviceScope() {
+    if (device_ != before_ && (used_devices_ & Bit(before_)) != 0) cudaSetDevice(before_);
+  }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
+  static uint64_t Bit(int device) { return uint64_t{1} << (device % 64); }
+  static inline std::atomic<uint64_t> used_devices_{0};
+
+  const int device_;
   int before_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/cuda_stand_in/devices.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -8,6 +9,7 @@ namespace {
 
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<unsigned> contexts{0};
 
 bool IsDevice(int device) { return device >= 0 && device < NumDevices(); }
 
@@ -24,6 +26,8 @@ int NumDevices() {
 }
 
 int CurrentDevice() { return current_device; }
+
+bool HasContext(int device) { return (contexts >> device) & 1; }
 
 cudaError_t Failed(cudaError_t code) { return last_error = code; }
 
@@ -57,6 +61,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (!cuda_stand_in::IsDevice(device)) return Failed(cudaErrorInvalidDevice);
   cuda_stand_in::current_device = device;
+  cuda_stand_in::contexts |= 1u << device;
   return cudaSuccess;
 }
 

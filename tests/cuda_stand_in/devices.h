@@ -15,6 +15,8 @@ namespace cuda_stand_in {
 int NumDevices();
 // That of the calling thread.
 int CurrentDevice();
+// Whether anything has made a context on the device, as cudaSetDevice does.
+bool HasContext(int device);
 // Notes an error that cudaGetLastError returns once, and returns it.
 cudaError_t Failed(cudaError_t code);
 
