@@ -124,16 +124,20 @@ def allreduce_replicas(
         op_name = name or _UNNAMED
         if name and len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
-        with tf.device(device):
-            reduced = native.ops.adasum_allreduce(
-                handle,
-                [tensor for leaf in part for tensor in leaf],
-                num_tensors=len(indices),
-                reduction=reduction,
-                local_reduction="" if local_reduction == "adasum" else local_reduction,
-                tensor_name=op_name,
-                caller_waits=is_eager,
-            )
+        try:
+            with tf.device(device):
+                reduced = native.ops.adasum_allreduce(
+                    handle,
+                    [tensor for leaf in part for tensor in leaf],
+                    num_tensors=len(indices),
+                    reduction=reduction,
+                    local_reduction="" if local_reduction == "adasum" else local_reduction,
+                    tensor_name=op_name,
+                    caller_waits=is_eager,
+                )
+        except tf.errors.CancelledError:
+            native.lib.raise_interrupt()
+            raise
         for index, tensor, source in zip(indices, reduced, part[0]):
             if not is_eager:
                 tensor.set_shape(source.shape)

@@ -1,6 +1,7 @@
 """Ranks and the groups they form."""
 
 import atexit
+import os
 import sys
 import threading
 
@@ -86,29 +87,35 @@ class Communicator:
 
     def new_handle(self, device: str = "CPU:0") -> tf.Tensor:
         """Another handle of this group, for an op that need not keep to the others' order."""
+        if not tf.executing_eagerly():
+            # The graph's op finds the group by number, for as long as somebody has it.
+            graph = tf.compat.v1.get_default_graph()
+            graph._adasum_groups = {*getattr(graph, "_adasum_groups", ()), self}
         with tf.device(device):
             return native.ops.adasum_communicator(id=self._lib.id)
 
-    def split(self, color: int | None, key: int = 0) -> "Communicator | None":
+    def split(self, color: int | None, key: int = 0, name: str = "split") -> "Communicator | None":
         """Makes one communicator for each color; collective, as MPI_Comm_split.
 
         Args:
             color: ranks of equal color end in one group; None for a rank that wants none.
             key: orders the ranks of a group; equal keys keep this communicator's order.
+            name: equal on all ranks. Threads that split one communicator at the same time need
+                names of their own.
 
         Returns:
             The communicator of this rank's color, or None for color None.
 
         Raises:
             TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
+            RuntimeError: if a rank has ended or has closed this communicator.
 
         Example:
             >>> import tf_adasum as adasum
             >>> adasum.world().split(color=None) is None
             True
         """
-        with _lock:
-            part = self._lib.split(color, key)
+        part = self._lib.split(color, key, name)
         return None if part is None else Communicator(part)
 
     def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
@@ -116,7 +123,12 @@ class Communicator:
         self._lib.allreduce_arrays(arrays, reduction, name)
 
     def close(self) -> None:
-        """Ends the communication thread; operations under way fail with UnavailableError."""
+        """Ends this rank's part in the group.
+
+        Operations under way here fail with `UnavailableError`, and so do those that other ranks
+        wait in, or come to, unless they close the group too. A communicator that nobody has any
+        more closes itself, and tells the others as this does.
+        """
         self._lib.close()
 
     def __repr__(self) -> str:
@@ -141,6 +153,8 @@ def world() -> Communicator:
         1
     """
     global _world  # noqa: PLW0603 (the one world)
+    if _world is not None:
+        return _world  # without the lock, which another thread may hold when a process is forked
     with _lock:
         if _world is None:
             _world = Communicator(_connect())
@@ -187,10 +201,12 @@ def _abort_on_uncaught_exception(mpi) -> None:
     """A rank that dies by an exception ends the others, which would wait for it in vain."""
     if mpi.COMM_WORLD.Get_size() == 1:
         return
-    previous = sys.excepthook
+    previous, home = sys.excepthook, os.getpid()
 
     def hook(kind, value, traceback):
         previous(kind, value, traceback)
+        if os.getpid() != home:
+            return  # a forked child, whose parent goes on
         sys.stdout.flush()
         sys.stderr.flush()
         mpi.COMM_WORLD.Abort(1)

@@ -31,6 +31,13 @@ _check_tensorflow()
 if _build_info.MPI_LIBRARY:
     os.environ.setdefault("MPI4PY_LIBMPI", _build_info.MPI_LIBRARY)
 
+# Ours to end: mpi4py would do it in a forked child of a rank too, and wait there for ever. What
+# imports mpi4py.MPI before tf_adasum keeps mpi4py's way.
+if job.is_launched():
+    import mpi4py
+
+    mpi4py.rc.finalize = False
+
 # Before MPI is loaded, below. In ranks of adasumrun it holds from the start: they may have loaded
 # it by mpi4py.
 if job.is_on_one_host():

@@ -48,8 +48,14 @@ struct Extremes {
 
 // What a rank that leaves says in place of a digest: less than any, so that it is what all ranks
 // of a round end with.
-Digest GoodbyeOf(int rank) { return {0, static_cast<uint64_t>(rank)}; }
+Digest GoodbyeOf(int rank, Departure departure) {
+  return {0, 2 * static_cast<uint64_t>(rank) + (departure == Departure::kClosed)};
+}
 bool IsGoodbye(const Digest& digest) { return digest[0] == 0; }
+std::string DescribeGoodbye(const Digest& goodbye) {
+  return "rank " + std::to_string(goodbye[1] / 2) +
+         (goodbye[1] % 2 ? " has closed this communicator" : " has ended");
+}
 
 // Dissemination: after step k every rank knows the least and the greatest digest of 2^(k+1)
 // ranks. They are equal if and only if all ranks' digests are.
@@ -147,15 +153,14 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
          "order): no rank may read a metric, stop training or run out of batches by itself.";
 }
 
-Error DepartureError(int rank, const Intent& first, size_t num_pending, const Digest& goodbye) {
+std::string DescribeParted(int rank, const Intent& first, size_t num_pending,
+                           const Digest& goodbye) {
   std::string others =
       num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
-  return Error(
-      ErrorCode::kUnavailable,
-      "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name + "'" +
-          others + ". Received: rank " + std::to_string(goodbye[1]) +
-          " has ended. Make all ranks run the same number of operations, so that none stops "
-          "training or runs out of batches by itself, or end one that fails by an exception.");
+  return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name +
+         "'" + others + ". Received: " + DescribeGoodbye(goodbye) +
+         ". Make all ranks run the same number of operations, so that none stops training or runs "
+         "out of batches by itself, or end one that fails by an exception.";
 }
 
 // The first request, in rank 0's order, that every rank has; null if there is none.
@@ -175,7 +180,8 @@ Decision Agreement::Decide(Transport& transport, const Intent& first,
                            const std::function<std::vector<Intent>()>& pending) {
   const Extremes all = ExtremesOfAll(transport, first.digest);
   if (IsGoodbye(all.least)) {
-    throw DepartureError(transport.rank(), first, pending().size(), all.least);
+    return {Decision::Kind::kParted, 0,
+            DescribeParted(transport.rank(), first, pending().size(), all.least)};
   }
   if (all.least == all.greatest) {
     differing_since_ = {};
@@ -213,19 +219,22 @@ bool Agreement::HasExpired() {
   return std::chrono::duration<double>(now - differing_since_).count() > limits_.mismatch_seconds;
 }
 
-void SayGoodbye(Transport& transport) {
+void SayGoodbye(Transport& transport, Departure departure) {
   const int rank = transport.rank(), size = transport.size();
-  const Extremes mine{GoodbyeOf(rank), GoodbyeOf(rank)};
-  // All that a round has this rank send, and only then what it would have received: nobody who
-  // waits for this rank depends on what yet another one does.
+  const Digest goodbye = GoodbyeOf(rank, departure);
+  const Extremes mine{goodbye, goodbye};
+  std::vector<int> predecessors;
+  for (int distance = 1; distance < size; distance *= 2) {
+    predecessors.push_back((rank - distance + size) % size);
+  }
+  transport.Conclude(predecessors, sizeof(mine));
+  // All that a round has this rank send, without what it would have received: nobody who waits for
+  // this rank depends on what yet another one does.
   for (int distance = 1; distance < size; distance *= 2) {
     transport.SendRecv({(rank + distance) % size, &mine, sizeof(mine)}, {0, nullptr, 0});
   }
-  // MPI wants every message to be received before it ends.
-  Extremes theirs;
-  for (int distance = 1; distance < size; distance *= 2) {
-    transport.SendRecv({0, nullptr, 0}, {(rank - distance + size) % size, &theirs, sizeof(theirs)});
-  }
 }
+
+void ConcludeParted(Transport& transport) { transport.Conclude({}, 0); }
 
 }  // namespace adasum

@@ -33,10 +33,11 @@ struct Intent {
 };
 
 struct Decision {
-  enum class Kind { kRun, kFail, kLookAgain };
+  // kParted: a rank has left, and all others know it; nothing more can follow.
+  enum class Kind { kRun, kFail, kLookAgain, kParted };
   Kind kind;
   size_t index = 0;     // into this rank's pending list; for kRun and kFail
-  std::string message;  // for kFail: who passed what
+  std::string message;  // for kFail: who passed what; for kParted: who left
 };
 
 class Agreement {
@@ -45,8 +46,7 @@ class Agreement {
   explicit Agreement(const WaitLimits& limits) : limits_(limits) {}
 
   // One round; collective. `first` is the oldest pending request of this rank, `pending` lists
-  // all of them, oldest first; it is called only if the ranks' first ones differ. Throws
-  // Unavailable if a rank has left.
+  // all of them, oldest first; it is called only if the ranks' first ones differ.
   Decision Decide(Transport& transport, const Intent& first,
                   const std::function<std::vector<Intent>()>& pending);
 
@@ -59,12 +59,19 @@ class Agreement {
   std::chrono::steady_clock::time_point differing_since_{};
 };
 
+// How a rank leaves: the whole job, or this communicator only.
+enum class Departure { kEnded, kClosed };
+
 // This rank's last word on `transport`, between two rounds: it takes part in no further one. Ranks
 // that wait for it, or come to wait for it later, hear of it in their round and end it.
 //
-// Returns when the others have said the same or wait for this rank, or throws at the limit; what
-// it had to tell them is on its way before it waits.
-void SayGoodbye(Transport& transport);
+// What a rank sends in the last round, or in place of it, is its last message to each peer, and
+// nothing of it is missing then. Returns or throws when it is on its way; waits for nobody's
+// answer.
+void SayGoodbye(Transport& transport, Departure departure);
+
+// As SayGoodbye, after a round that was parted: this rank has sent and received its last.
+void ConcludeParted(Transport& transport);
 
 }  // namespace adasum
 

@@ -12,8 +12,10 @@ namespace adasum {
 namespace {
 
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
-// How long a rank that leaves waits for the others to leave too. MPI waits for them afterwards.
+// How long a rank that leaves waits until its last messages are on their way.
 constexpr double kGoodbyeSeconds = 2;
+// How often a thread looks whether it was told to end its wait.
+constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
 
 // Runs a request; nothing but Error leaves.
 std::optional<Error> Run(const Request& request, Workplace workplace) {
@@ -25,6 +27,12 @@ std::optional<Error> Run(const Request& request, Workplace workplace) {
   } catch (const std::exception& exception) {
     return Error(ErrorCode::kInternal, exception.what());
   }
+}
+
+Error ClosedError() {
+  return Error(ErrorCode::kUnavailable,
+               "The communicator is closed: by close(), by MPI_Finalize, or because the process "
+               "ends.");
 }
 
 }  // namespace
@@ -42,11 +50,20 @@ Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<T
       leaves_(limits_.get(), transport_.get(), timeline_.get()),
       thread_([this] { Loop(); }) {}
 
-Communicator::~Communicator() { Close(); }
+Communicator::~Communicator() { End(std::nullopt); }
+
+void Communicator::CheckHome() const {
+  if (home_.IsHere()) return;
+  throw Error(ErrorCode::kUnavailable,
+              "rank " + std::to_string(rank_) +
+                  ": Expected the process that joined the group of ranks. Received: a child that "
+                  "was forked from it, which can't speak for the rank. Use tf_adasum in the rank "
+                  "itself, and children for work of other kinds.");
+}
 
 std::optional<Error> Communicator::Push(Request* request) {
-  if (is_closing_) return Error(ErrorCode::kUnavailable, "The communicator is closed.");
   if (broken_) return broken_;
+  if (is_closing_) return ClosedError();
   if (timeline_) request->enqueued = Timeline::Clock::now();
   pending_.push_back(std::move(*request));
   ++num_enqueued_;
@@ -55,9 +72,12 @@ std::optional<Error> Communicator::Push(Request* request) {
 
 void Communicator::Enqueue(Request request) {
   std::optional<Error> refusal;
-  {
+  try {
+    CheckHome();
     std::lock_guard<std::mutex> lock(mutex_);
     refusal = Push(&request);
+  } catch (const Error& error) {
+    refusal = error;
   }
   if (refusal) {
     request.done(&*refusal);
@@ -67,6 +87,7 @@ void Communicator::Enqueue(Request request) {
 }
 
 void Communicator::RunAndWait(Request request) {
+  CheckHome();
   std::promise<std::optional<Error>> promise;
   std::atomic<bool> is_done{false};
   request.done = [&](const Error* error) {
@@ -85,15 +106,28 @@ void Communicator::RunAndWait(Request request) {
   } else {
     changed_.notify_all();
   }
-  std::optional<Error> error = promise.get_future().get();
+  std::future<std::optional<Error>> future = promise.get_future();
+  while (future.wait_for(kLookForInterruptEvery) != std::future_status::ready) {
+    if (IsInterrupted()) Interrupt();
+  }
+  std::optional<Error> error = future.get();
   if (error) throw *error;
+}
+
+void Communicator::Interrupt() {
+  // The thread that carries it out uses the caller's memory: it has to end first. A request that
+  // was begun can't be taken back from the others either.
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  Stop();
+  FailAll(InterruptedError());
 }
 
 void Communicator::StandIn(const std::atomic<bool>& is_done) {
   DefaultFloats floats;
   while (!is_done) {
+    if (IsInterrupted()) FailAll(InterruptedError());
     const Intent* first = First();
-    if (first == nullptr) break;  // closing: Close will fail the request
+    if (first == nullptr) break;  // closing, which fails the request; or it has failed
     Step(*first);
   }
   PassTurn();
@@ -109,28 +143,37 @@ void Communicator::PassTurn() {
   if (is_awaited) changed_.notify_all();
 }
 
-void Communicator::Close() {
-  std::lock_guard<std::mutex> close_lock(close_mutex_);
-  Stop();
-  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
-}
+void Communicator::Close() { End(Departure::kClosed); }
 
-void Communicator::Leave() {
+void Communicator::Leave() { End(Departure::kEnded); }
+
+void Communicator::End(std::optional<Departure> departure) {
+  if (!home_.IsHere()) return;
   std::lock_guard<std::mutex> close_lock(close_mutex_);
-  if (Stop()) {
-    limits_->cancelled.store(false);
-    limits_->silence_seconds = std::min(limits_->silence_seconds, kGoodbyeSeconds);
-    try {
-      SayGoodbye(*transport_);
-    } catch (const Error&) {
-      // The others go on without this rank, which they know by now, and whoever hears of nothing
-      // more has limits of their own.
-    }
+  if (std::exchange(is_ended_, true)) return;
+  const Standing standing = Stop();
+  if (departure && standing == Standing::kTogether) SayGoodbye(*departure);
+  if (standing == Standing::kParted) ConcludeParted(*transport_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken_) broken_ = ClosedError();
+    standing_ = Standing::kScattered;
   }
-  FailAll(Error(ErrorCode::kUnavailable, "The communicator was closed."));
+  FailAll(ClosedError());
+  if (timeline_) timeline_->Close();
 }
 
-bool Communicator::Stop() {
+void Communicator::SayGoodbye(Departure departure) {
+  limits_->cancelled.store(false);
+  limits_->silence_seconds = std::min(limits_->silence_seconds, kGoodbyeSeconds);
+  try {
+    adasum::SayGoodbye(*transport_, departure);
+  } catch (const Error&) {
+    // A rank that takes nothing more in has ended, or has limits of its own.
+  }
+}
+
+Communicator::Standing Communicator::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_closing_ = true;
@@ -140,7 +183,7 @@ bool Communicator::Stop() {
   if (thread_.joinable()) thread_.join();
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !is_turn_taken_; });
-  return !broken_;  // as it is by the first Close and by whatever was cut short
+  return standing_;
 }
 
 void Communicator::Loop() {
@@ -156,7 +199,9 @@ void Communicator::Loop() {
 void Communicator::Step(const Intent& first) {
   try {
     Decision decision = Agree(first);
-    if (decision.kind == Decision::Kind::kLookAgain) {
+    if (decision.kind == Decision::Kind::kParted) {
+      FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kParted);
+    } else if (decision.kind == Decision::Kind::kLookAgain) {
       LookAgainLater();
     } else {
       Carry(decision);
@@ -183,7 +228,7 @@ const Intent* Communicator::AwaitFirst() {
 
 const Intent* Communicator::First() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return is_closing_ ? nullptr : &pending_.front().intent;
+  return is_closing_ || pending_.empty() ? nullptr : &pending_.front().intent;
 }
 
 std::vector<Intent> Communicator::PendingIntents() {
@@ -230,11 +275,12 @@ void Communicator::LookAgainLater() {
   changed_.wait_for(lock, kLookAgainAfter, [&] { return is_closing_ || num_enqueued_ > num_seen; });
 }
 
-void Communicator::FailAll(const Error& error) {
+void Communicator::FailAll(const Error& error, Standing standing) {
   std::deque<Request> failed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!broken_) {
+    if (standing_ == Standing::kTogether) {
+      standing_ = standing;
       broken_ = Error(ErrorCode::kUnavailable,
                       std::string("This communicator can't be used any more; restart the ranks, "
                                   "from the last checkpoint. It broke with: ") +

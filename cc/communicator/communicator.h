@@ -21,6 +21,7 @@
 #include "cc/communicator/leaves.h"
 #include "cc/communicator/store_choice.h"
 #include "cc/core/error.h"
+#include "cc/core/forks.h"
 #include "cc/core/patience.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
@@ -90,14 +91,26 @@ class Communicator {
   // is set here. Not for a thread that has other work to do.
   void RunAndWait(Request request);
 
-  // Ends the thread; what is pending or under way fails with Unavailable. Any number of calls.
+  // Ends the thread; what is pending or under way fails with Unavailable. Ranks that wait for this
+  // one, now or later, are told, unless it closes in the midst of a request. Waits for a few
+  // seconds at most. Any number of calls.
   void Close();
 
-  // As Close, for a process that ends: ranks that wait for this one are told, unless it ends in the
-  // midst of a request. Waits for a few seconds at most.
+  // As Close, for a process that ends.
   void Leave();
 
  private:
+  // How the ranks stand to each other.
+  enum class Standing {
+    kTogether,   // between two requests
+    kParted,     // a rank has left, and all know it
+    kScattered,  // a request was cut short: nobody knows what messages may still come
+  };
+  // Without a departure the others are not told.
+  void End(std::optional<Departure> departure);
+  void SayGoodbye(Departure departure);
+  // The calling thread was told to end its wait for a request that another thread carries out.
+  void Interrupt();
   void Loop();
   // One agreement and what it decides; by whoever has the turn.
   void Step(const Intent& first);
@@ -119,10 +132,12 @@ class Communicator {
   void Carry(const Decision& decision);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
-  // The first part of Close: nobody uses the transport afterwards. Under close_mutex_; returns
-  // whether the ranks stand between two requests.
-  bool Stop();
-  void FailAll(const Error& error);
+  // The first part of the end: nobody uses the transport afterwards. Under close_mutex_; returns
+  // how the ranks stand.
+  Standing Stop();
+  // Throws unless this is the process that made the communicator.
+  void CheckHome() const;
+  void FailAll(const Error& error, Standing standing = Standing::kScattered);
 
   // Destroyed in reverse order: the transport before the limits it refers to.
   std::unique_ptr<WaitLimits> limits_;
@@ -146,9 +161,12 @@ class Communicator {
   // Whether a thread is carrying out requests.
   bool is_turn_taken_ = false;
   bool is_closing_ = false;
-  // Why no further request can succeed: messages of a broken-off collective may still arrive.
+  Standing standing_ = Standing::kTogether;
+  // Why no further request can succeed, unless they stand together.
   std::optional<Error> broken_;
+  const HomeProcess home_;
   std::mutex close_mutex_;
+  bool is_ended_ = false;  // under close_mutex_
   std::thread thread_;
 };
 

@@ -30,9 +30,10 @@ class Group {
   }
 
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
-  // Collective and blocking. Contexts stay unique as long as a process splits one communicator at
-  // a time, which tf_adasum/communicator.py sees to.
-  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key) = 0;
+  // Collective and blocking. Threads that split one communicator at the same time need names of
+  // their own.
+  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key,
+                                       const std::string& name) = 0;
 
  protected:
   std::unique_ptr<Communicator> communicator_;
@@ -47,6 +48,9 @@ std::shared_ptr<Group> MakeSelfGroup();
 
 // All ranks of an MPI communicator, named by its Fortran handle; collective.
 std::shared_ptr<Group> MakeMpiGroup(int fortran_handle);
+
+// Ends MPI, at the end of the program; not in a forked child.
+void EndMpi();
 
 // The first line of what the MPI library says of itself.
 std::string MpiVersion();

@@ -30,7 +30,7 @@ std::string ReadText(std::istream& in) {
 
 std::string Serialize(const Member& member) {
   std::ostringstream out;
-  out << member.world_rank << ' ' << member.next_context << ' ' << member.key << ' '
+  out << member.world_rank << ' ' << member.context << ' ' << member.key << ' '
       << (member.color ? std::to_string(*member.color) : "-") << ' ' << member.cores << ' '
       << static_cast<int>(member.instruction_set);
   WriteText(member.host, out);
@@ -43,7 +43,7 @@ Member Parse(const std::string& text) {
   Member member;
   std::string color;
   int instruction_set = 0;
-  in >> member.world_rank >> member.next_context >> member.key >> color >> member.cores >>
+  in >> member.world_rank >> member.context >> member.key >> color >> member.cores >>
       instruction_set;
   member.instruction_set = static_cast<InstructionSet>(instruction_set);
   member.host = ReadText(in);
@@ -87,8 +87,8 @@ int NumCores() {
   return sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
 }
 
-Member ThisMember(int world_rank, int next_context, int key, std::optional<int> color) {
-  Member mine{world_rank, next_context, key, color, 1, InstructionSet::kBaseline, HostName(), ""};
+Member ThisMember(int world_rank, int context, int key, std::optional<int> color) {
+  Member mine{world_rank, context, key, color, 1, InstructionSet::kBaseline, HostName(), ""};
   try {
     mine.cores = NumCores();
     mine.instruction_set = WidestInstructionSet();

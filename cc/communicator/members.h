@@ -13,7 +13,7 @@ namespace adasum {
 
 struct Member {
   int world_rank;
-  int next_context;  // greater than any that the process has been part of
+  int context;  // under which it will receive in the new group (mpi_contexts.h)
   int key;
   std::optional<int> color;
   int cores;                       // of its host, that it may run on
@@ -30,9 +30,9 @@ std::string HostName();
 // wanted by others. Throws InvalidArgument unless that is a positive number.
 int NumCores();
 
-// What this process tells of itself; next_context, key and color are the caller's. Settings that
+// What this process tells of itself; context, key and color are the caller's. Settings that
 // can't be read are no exception here: the others are told, so that all fail alike.
-Member ThisMember(int world_rank, int next_context, int key, std::optional<int> color);
+Member ThisMember(int world_rank, int context, int key, std::optional<int> color);
 
 // Tells `mine` to all ranks of `transport` and returns what each of them told; collective.
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine);

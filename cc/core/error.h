@@ -15,7 +15,8 @@ enum class ErrorCode {
   // A rank lacks threads or memory. Where a request fails with it all ranks do, and nothing was
   // sent: the communicator can be used afterwards.
   kResourceExhausted,
-  kInternal,  // a library below us (MPI, the system) failed
+  kInternal,     // a library below us (MPI, the system) failed
+  kInterrupted,  // the user interrupted the wait: Ctrl-C
 };
 
 class Error : public std::runtime_error {

@@ -29,7 +29,22 @@ void ReadSeconds(const char* variable, double* seconds) {
   *seconds = value;
 }
 
+std::atomic<bool (*)()> interrupt_question{nullptr};
+
 }  // namespace
+
+void SetInterruptQuestion(bool (*ask)()) { interrupt_question = ask; }
+
+bool IsInterrupted() {
+  bool (*const ask)() = interrupt_question.load(std::memory_order_relaxed);
+  return ask != nullptr && ask();
+}
+
+Error InterruptedError() {
+  return Error(ErrorCode::kInterrupted,
+               "The wait for the other ranks was interrupted. This communicator can't be used any "
+               "more: they don't know of it.");
+}
 
 void ReadWaitLimits(WaitLimits* limits) {
   ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &limits->silence_seconds);
@@ -65,6 +80,7 @@ void Patience::PauseCold() {
 
 void Patience::Check(Clock::time_point now) const {
   ThrowIfCancelled(limits_);
+  if (IsInterrupted()) throw InterruptedError();
   if (std::chrono::duration<double>(now - start_).count() > limits_.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 std::string("Waited ") + std::to_string(limits_.silence_seconds) + " s in " +

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cc/core/error.h"
+
 namespace adasum {
 
 // The limits of every wait, and the flag by which a closing communicator ends them early.
@@ -35,6 +37,12 @@ void ThrowIfCancelled(const WaitLimits& limits);
 // WaitLimits::hot_pauses where so many threads of this host wait at the same time.
 int HotPauses(int num_threads);
 
+// Whether the calling thread was told to end its waits: a user pressed Ctrl-C while Python waits.
+// Asked in every wait of more than milliseconds, so that it has to be quick. `ask` may be null.
+void SetInterruptQuestion(bool (*ask)());
+bool IsInterrupted();
+Error InterruptedError();
+
 // One wait. Call Pause() in a loop until the awaited thing is there.
 class Patience {
  public:
@@ -44,7 +52,7 @@ class Patience {
 
   // Returns after a pause that grows from nothing to 200 microseconds, so that a wait of
   // microseconds costs no context switch and a wait of seconds costs no core. Throws
-  // DeadlineExceeded past the limit and Unavailable once cancelled.
+  // DeadlineExceeded past the limit, Unavailable once cancelled and Interrupted if the thread is.
   void Pause() {
     // The clock is read only once the wait is no longer hot: most waits end before.
     if (++num_pauses_ <= limits_.hot_pauses) return Relax();

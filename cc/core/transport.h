@@ -3,6 +3,7 @@
 #define ADASUM_CORE_TRANSPORT_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace adasum {
 
@@ -81,6 +82,10 @@ class Transport {
   // Whether SendRecv with a peer takes addresses in the memory of a CUDA device, as an MPI may that
   // knows of them. What is sent must be there, and nobody may still use what is received into.
   virtual bool TakesDeviceMemory(int /*peer*/) const { return false; }
+
+  // This rank receives nothing more: of each of `peers` one message of `num_bytes` is still to
+  // come, which nobody looks at, and nothing else of anybody. Does not wait.
+  virtual void Conclude(const std::vector<int>& /*peers*/, int64_t /*num_bytes*/) {}
 
   // Whether bytes handed to Exchange have to lie in Workspace memory.
   virtual bool needs_workspace() const { return false; }

@@ -19,6 +19,8 @@ inline absl::Status ToStatus(const Error* error) {
       return absl::UnavailableError(error->what());
     case ErrorCode::kResourceExhausted:
       return absl::ResourceExhaustedError(error->what());
+    case ErrorCode::kInterrupted:
+      return absl::CancelledError(error->what());
     case ErrorCode::kInternal:
       break;
   }

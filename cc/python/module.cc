@@ -9,6 +9,7 @@
 #include "cc/communicator/registry.h"
 #include "cc/core/schedule.h"
 #include "cc/python/arrays.h"
+#include "cc/python/interrupts.h"
 #include "cc/reductions/reduction.h"
 
 namespace py = pybind11;
@@ -21,6 +22,10 @@ class PyCommunicator {
  public:
   explicit PyCommunicator(std::shared_ptr<Group> group)
       : group_(std::move(group)), id_(Register(group_)) {}
+  // Closes the group, without waiting, unless a function of TensorFlow's uses it still.
+  ~PyCommunicator() { Release(id_); }
+  PyCommunicator(const PyCommunicator&) = delete;
+  PyCommunicator& operator=(const PyCommunicator&) = delete;
 
   int64_t id() const { return id_; }
   int rank() const { return group_->communicator().rank(); }
@@ -45,8 +50,9 @@ class PyCommunicator {
     }
   }
 
-  std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key) {
-    std::shared_ptr<Group> group = group_->Split(color, key);
+  std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key,
+                                        const std::string& name) {
+    std::shared_ptr<Group> group = group_->Split(color, key, name);
     return group ? std::make_unique<PyCommunicator>(std::move(group)) : nullptr;
   }
 
@@ -84,6 +90,9 @@ void TranslateError(std::exception_ptr pointer) {
         return PyErr_SetString(PyExc_ValueError, error.what());
       case ErrorCode::kDeadlineExceeded:
         return PyErr_SetString(PyExc_TimeoutError, error.what());
+      case ErrorCode::kInterrupted:
+        RaiseInterrupt();
+        return PyErr_SetString(PyExc_RuntimeError, error.what());
       default:
         return PyErr_SetString(PyExc_RuntimeError, error.what());
     }
@@ -95,6 +104,10 @@ void TranslateError(std::exception_ptr pointer) {
 PYBIND11_MODULE(_native, module) {
   py::register_exception_translator(&TranslateError);
   using NoGil = py::call_guard<py::gil_scoped_release>;
+  WatchInterrupts();
+  // After everything of Python's, as mpi4py does it; native.py asks it not to: in a forked child it
+  // would wait for ever.
+  if (Py_AtExit(&EndMpi) != 0) throw py::import_error("Py_AtExit has no room for another function");
 
   py::class_<PyCommunicator>(module, "Communicator")
       .def_static(
@@ -105,7 +118,8 @@ PYBIND11_MODULE(_native, module) {
             return std::make_unique<PyCommunicator>(MakeMpiGroup(fortran_handle));
           },
           py::arg("fortran_handle"), NoGil())
-      .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), NoGil())
+      .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), py::arg("name"),
+           NoGil())
       .def("close", &PyCommunicator::Close, NoGil())
       .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
            py::arg("reduction"), py::arg("name"))
@@ -135,6 +149,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("instruction_set", [] { return KernelsOf(WidestInstructionSet()).instruction_set; });
   module.def("mpi_version", &MpiVersion);
   module.def("leave_all", &LeaveAll, NoGil());
+  module.def("raise_interrupt", &RaiseInterrupt);
 }
 
 }  // namespace adasum

@@ -44,6 +44,15 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
   }
 }
 
+void HostTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
+  // What is left in shared memory ends with it.
+  std::vector<int> on_other_hosts;
+  for (int peer : peers) {
+    if (!IsShared(peer, 0)) on_other_hosts.push_back(peer);
+  }
+  mpi_->Conclude(on_other_hosts, num_bytes);
+}
+
 const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
   // The peers that count; both are on this host, or neither.
   const int to = send.num_bytes > 0 ? send.peer : recv.peer;

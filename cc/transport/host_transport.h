@@ -36,6 +36,7 @@ class HostTransport : public Transport {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }
   bool HasAbandoned() const override { return mpi_->HasAbandoned(); }
+  void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
   bool needs_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }

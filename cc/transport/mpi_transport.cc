@@ -21,24 +21,37 @@ void ForEachChunk(int64_t num_bytes, PostChunk post) {
 
 }  // namespace
 
-MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<int> members, int context,
+MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
                            const WaitLimits& limits)
-    : world_(std::move(world)), members_(std::move(members)), context_(context), limits_(limits) {
-  auto self = std::find(members_.begin(), members_.end(), world_->rank());
+    : world_(std::move(world)), members_(std::move(members)), limits_(limits) {
+  auto self = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.world_rank == world_->rank();
+  });
   rank_ = static_cast<int>(self - members_.begin());
-  if (context_ >= kMaxContexts) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "Expected at most " + std::to_string(kMaxContexts) +
-                    " communicators in the life of a world; keep those you split in place of "
-                    "splitting again.");
+}
+
+void MpiTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
+  auto last = std::make_unique<LastMessages>();
+  for (int peer : peers) {
+    last->Expect(world_->comm(), members_[peer].world_rank, Tag(rank_, 0), num_bytes);
   }
+  world_->contexts().GiveBack(members_[rank_].context, std::move(last));
+}
+
+int MpiTransport::Tag(int receiver, int lane) const {
+  if (lane >= kMaxLanes) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "Expected at most 63 replicas in a process. Received: more. Start more processes.");
+  }
+  return members_[receiver].context * kMaxLanes + lane;
 }
 
 void MpiTransport::Post(const Recv& recv, std::vector<MPI_Request>* requests) const {
   ForEachChunk(recv.num_bytes, [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Irecv(static_cast<char*>(recv.bytes) + offset, count, MPI_BYTE,
-                       members_[recv.peer], Tag(recv.lane), world_->comm(), &requests->back()),
+                       members_[recv.peer].world_rank, Tag(rank_, recv.lane), world_->comm(),
+                       &requests->back()),
              "MPI_Irecv");
   });
 }
@@ -47,7 +60,8 @@ void MpiTransport::Post(const Send& send, std::vector<MPI_Request>* requests) co
   ForEachChunk(send.num_bytes, [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Isend(static_cast<const char*>(send.bytes) + offset, count, MPI_BYTE,
-                       members_[send.peer], Tag(send.lane), world_->comm(), &requests->back()),
+                       members_[send.peer].world_rank, Tag(send.peer, send.lane), world_->comm(),
+                       &requests->back()),
              "MPI_Isend");
   });
 }

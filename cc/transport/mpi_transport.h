@@ -12,13 +12,17 @@
 
 namespace adasum {
 
-// A group is a list of ranks of the world and a context, a number that no other group with a
-// common member uses; both together take the place of an MPI sub-communicator.
+// A group is a list of ranks of the world and the context that each of them receives under
+// (mpi_contexts.h); both together take the place of an MPI sub-communicator.
 class MpiTransport : public Transport {
  public:
-  // `members` holds the world ranks in group order, this process included. `limits` must outlive
-  // the transport.
-  MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<int> members, int context,
+  struct Member {
+    int world_rank;
+    int context;
+  };
+  // `members` are in group order, this process included; its context was taken from the world's
+  // contexts, and Conclude gives it back. `limits` must outlive the transport.
+  MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
                const WaitLimits& limits);
 
   int rank() const override { return rank_; }
@@ -34,6 +38,7 @@ class MpiTransport : public Transport {
   bool HasAbandoned() const override { return has_abandoned_; }
   int64_t ShortBytes() const override { return kShortBytes; }
   bool TakesDeviceMemory(int) const override { return MpiTakesDeviceMemory(); }
+  void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
 
   // Where MPI finds a message: up to kOwnBytes in memory of this transport's own, or where the
   // caller has it.
@@ -62,19 +67,15 @@ class MpiTransport : public Transport {
     bool is_done_ = false;
   };
 
-  // Contexts and lanes that fit into the smallest MPI_TAG_UB of the usual MPIs (2^28 - 1).
-  static constexpr int kMaxContexts = 1 << 12;
-  static constexpr int kMaxLanes = 1 << 16;
-
  private:
   void Await(const Send& send, const Recv& recv, Memory memory);
-  int Tag(int lane) const { return context_ * kMaxLanes + lane; }
+  // Of a message that rank `receiver` of the group gets.
+  int Tag(int receiver, int lane) const;
   void Post(const Send& send, std::vector<MPI_Request>* requests) const;
   void Post(const Recv& recv, std::vector<MPI_Request>* requests) const;
 
   std::shared_ptr<MpiWorld> world_;
-  std::vector<int> members_;
-  int context_;
+  std::vector<Member> members_;
   const WaitLimits& limits_;
   int rank_ = -1;
   std::atomic<bool> has_abandoned_{false};

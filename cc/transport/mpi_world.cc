@@ -4,10 +4,18 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <utility>
 
 #include "cc/core/error.h"
 
 namespace adasum {
+namespace {
+
+// The process that loaded the library.
+const HomeProcess home;
+
+}  // namespace
 
 void CheckMpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -17,7 +25,7 @@ void CheckMpi(int code, const char* call) {
   throw Error(ErrorCode::kInternal, std::string(call) + ": " + std::string(text, length));
 }
 
-std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle) {
+std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle, std::function<void()> leave) {
   int initialized = 0;
   CheckMpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (!initialized) {
@@ -37,18 +45,52 @@ std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle) {
   }
   MPI_Comm duplicate = MPI_COMM_NULL;
   CheckMpi(MPI_Comm_dup(MPI_Comm_f2c(fortran_handle), &duplicate), "MPI_Comm_dup");
-  return std::shared_ptr<MpiWorld>(new MpiWorld(duplicate));
+  return std::shared_ptr<MpiWorld>(new MpiWorld(duplicate, std::move(leave)));
 }
 
-MpiWorld::MpiWorld(MPI_Comm comm) : comm_(comm) {
+MpiWorld::MpiWorld(MPI_Comm comm, std::function<void()> leave)
+    : comm_(comm), leave_(std::move(leave)), contexts_(comm) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
+  CheckMpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &BeforeFinalize, &keyval_, nullptr),
+           "MPI_Comm_create_keyval");
+  CheckMpi(MPI_Comm_set_attr(MPI_COMM_SELF, keyval_, this), "MPI_Comm_set_attr");
+}
+
+int MpiWorld::BeforeFinalize(MPI_Comm, int, void* raw, void*) {
+  MpiWorld* world = static_cast<MpiWorld*>(raw);
+  if (world->is_ending_ || !world->home_.IsHere()) return MPI_SUCCESS;
+  // The last group may end meanwhile, and the world with it.
+  const std::shared_ptr<MpiWorld> kept = world->shared_from_this();
+  try {
+    world->leave_();
+  } catch (const std::exception&) {
+    // MPI, which is written in C, ends in any case.
+  }
+  // MPI wants every message to be received before it ends. It waits for the others by itself.
+  constexpr double kSeconds = 2;
+  world->contexts_.Drain(kSeconds);
+  return MPI_SUCCESS;
 }
 
 MpiWorld::~MpiWorld() {
-  int finalized = 1;
-  if (MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized) MPI_Comm_free(&comm_);
+  if (!MpiIsUsable()) return;
+  is_ending_ = true;
+  contexts_.Drain(0);
+  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
+  MPI_Comm_free_keyval(&keyval_);
+  MPI_Comm_free(&comm_);
+}
+
+bool MpiIsUsable() {
+  int initialized = 0, finalized = 1;
+  return home.IsHere() && MPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
+         MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
+}
+
+void FinalizeMpi() {
+  if (MpiIsUsable()) MPI_Finalize();
 }
 
 bool MpiTakesDeviceMemory() {

@@ -4,16 +4,22 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "cc/core/forks.h"
+#include "cc/transport/mpi_contexts.h"
+
 namespace adasum {
 
-class MpiWorld {
+class MpiWorld : public std::enable_shared_from_this<MpiWorld> {
  public:
   // Duplicates the communicator with this Fortran handle (mpi4py: comm.py2f()); collective. Throws
-  // Internal if MPI is not initialised or gives less than MPI_THREAD_MULTIPLE.
-  static std::shared_ptr<MpiWorld> Duplicate(int fortran_handle);
+  // Internal if MPI is not initialised or gives less than MPI_THREAD_MULTIPLE. `leave` is called
+  // first of all when MPI is finalised, by whomever: it must see to it that nobody uses the
+  // duplicate afterwards.
+  static std::shared_ptr<MpiWorld> Duplicate(int fortran_handle, std::function<void()> leave);
   // Frees the duplicate, unless MPI was finalised before.
   ~MpiWorld();
 
@@ -23,17 +29,32 @@ class MpiWorld {
   MPI_Comm comm() const { return comm_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
+  MpiContexts& contexts() { return contexts_; }
 
  private:
-  explicit MpiWorld(MPI_Comm comm);
+  MpiWorld(MPI_Comm comm, std::function<void()> leave);
+  // What MPI calls when MPI_COMM_SELF ends, which is how MPI_Finalize begins.
+  static int BeforeFinalize(MPI_Comm comm, int keyval, void* world, void* extra);
 
   MPI_Comm comm_;
+  const std::function<void()> leave_;
+  int keyval_ = MPI_KEYVAL_INVALID;
+  bool is_ending_ = false;
+  MpiContexts contexts_;
+  HomeProcess home_;
   int rank_ = 0;
   int size_ = 1;
 };
 
 // Throws Internal with MPI's own words unless `code` is MPI_SUCCESS.
 void CheckMpi(int code, const char* call);
+
+// Ends MPI as a program's end should, unless that was done before or is not this process' to do.
+void FinalizeMpi();
+
+// Whether MPI can be called: it was initialised and not finalised, and this process is no forked
+// child, in whose hands its connections would break.
+bool MpiIsUsable();
 
 // Whether the MPI library takes addresses in the memory of CUDA devices. It is asked by a function
 // that not every MPI has; TF_ADASUM_CUDA_MPI=0 answers in its place.

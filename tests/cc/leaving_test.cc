@@ -41,15 +41,17 @@ TEST(CloseEndsWhatWaits) {
 // The last rank leaves after one request; the others wait for it already, or come later.
 TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
   for (int size : {2, 3, 5, 8}) {
-    for (bool is_late : {false, true}) {
-      Scope scope(std::to_string(size) + (is_late ? " ranks, late" : " ranks"));
+    for (int kind = 0; kind < 4; ++kind) {
+      const bool is_late = kind % 2 == 1, closes = kind / 2 == 1;
+      Scope scope(std::to_string(size) + (is_late ? " ranks, late" : " ranks") +
+                  (closes ? ", closed" : ""));
       Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
       CheckUsable(ranks, "before");
       ForEachRank(size, [&](int rank) {
         const bool leaves = rank == size - 1;
         // Each at a time of its own; the first test of the two has most of them wait.
         if (leaves != is_late) std::this_thread::sleep_for(std::chrono::milliseconds(30 + rank));
-        if (leaves) return ranks[rank].Leave();
+        if (leaves) return closes ? ranks[rank].Close() : ranks[rank].Leave();
         VectorRequest waiting(ranks[rank], "waiting", {1}), queued(ranks[rank], "queued", {1});
         Ending ending = waiting.Await();
         CHECK_TRUE(Is(ending, ErrorCode::kUnavailable));
@@ -57,7 +59,8 @@ TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
         CHECK_TRUE(Contains(text, "rank " + std::to_string(rank) + ": Expected all ranks"));
         // Whether the second one is there yet when the first one fails is a matter of luck.
         CHECK_TRUE(Contains(text, "'waiting'. Rec") || Contains(text, "first of 2 that wait"));
-        CHECK_TRUE(Contains(text, "Received: rank " + std::to_string(size - 1) + " has ended."));
+        CHECK_TRUE(Contains(text, "Received: rank " + std::to_string(size - 1) +
+                                      (closes ? " has closed this communicator." : " has ended.")));
         CHECK_TRUE(!Contains(text, "\n"));
         CHECK_TRUE(Is(queued.Await(), ErrorCode::kUnavailable));
         VectorRequest next(ranks[rank], "next", {1});

@@ -40,8 +40,8 @@ void CheckUsable(Ranks& ranks, const std::string& name) {
 
 std::string Describe(const Ending& ending) {
   if (!ending) return "";
-  const char* names[] = {"InvalidArgument", "DeadlineExceeded", "Unavailable", "ResourceExhausted",
-                         "Internal"};
+  const char* names[] = {"InvalidArgument",   "DeadlineExceeded", "Unavailable",
+                         "ResourceExhausted", "Internal",         "Interrupted"};
   return std::string(names[static_cast<int>(ending->code())]) + ": " + ending->what();
 }
 

@@ -1,0 +1,133 @@
+"""Ends that are not the rank's own, or not its last: forked children, MPI_Finalize, Ctrl-C."""
+
+import sys
+
+from tests import programs
+
+LIMIT_SECONDS = 100
+HEAD = """
+import multiprocessing, os, signal, sys, threading, time
+import numpy as np, tensorflow as tf
+import tf_adasum as adasum
+
+world = adasum.world()
+def total(communicator=None, name="total"):
+    array = np.ones(3)
+    adasum.allreduce_arrays(array, "sum", communicator, name)
+    return array[0]
+assert total() == world.size
+"""
+
+
+def _launch(folder, body, ranks=2, **variables):
+    path = folder / "program.py"
+    path.write_text(HEAD + body)
+    command = [*programs.ADASUMRUN, "-np", str(ranks), "--timeout", "90", sys.executable, str(path)]
+    done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+# Children of rank 0, one after the other, while all ranks go on. `ending` is what a child does.
+FORKING = """
+def use():
+    try:
+        total()
+    except RuntimeError as error:
+        print("USE", error, flush=True)
+
+def ended(child):
+    for _ in range(3000):
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    return f"hangs: {os.waitpid(child, 0)}"
+
+def lose():
+    raise KeyError("of the child")
+
+codes = {}
+for ending in (use, lambda: sys.exit(5), lose):
+    child = os.fork() if world.rank == 0 else -1
+    if child == 0:
+        ending()
+        break
+    assert total() == world.size
+    if child > 0:
+        codes[len(codes)] = ended(child)
+    assert total() == world.size
+else:
+    if world.rank == 0:
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print("POOL", pool.map(abs, range(-3, 0)))
+        print("CODES", codes)
+    assert total() == world.size
+    print("RIGHT")
+"""
+
+
+def test_forked_children_do_not_speak_for_their_rank(tmp_path):
+    said = _launch(tmp_path, FORKING).splitlines()
+    assert "POOL [3, 2, 1]" in said
+    # Returns from the main program, sys.exit(5), an exception.
+    assert "CODES {0: 0, 1: 5, 2: 1}" in said
+    assert said.count("RIGHT") == 2
+    (refused,) = (line for line in said if line.startswith("USE"))
+    assert "rank 0: Expected the process that joined the group" in refused
+    assert "a child that was forked" in refused
+
+
+FINALIZING = """
+from mpi4py import MPI
+part = world.split(world.rank % 2)
+MPI.Finalize()
+for call in (total, lambda: adasum.allreduce(tf.ones([3])), lambda: world.split(0)):
+    try:
+        call()
+    except (RuntimeError, tf.errors.UnavailableError) as error:
+        print("CLOSED" if "closed" in str(error) else error)
+part.close()
+print("END")
+"""
+
+
+def test_finalized_mpi_closes_communicators(tmp_path):
+    for shared_memory in ("1", "0"):
+        said = _launch(tmp_path, FINALIZING, TF_ADASUM_SHARED_MEMORY=shared_memory).splitlines()
+        assert said.count("CLOSED") == 6, said
+        assert said.count("END") == 2
+
+
+# Rank 0 waits for rank 1, which does not come, in communicators that break by it.
+INTERRUPTED = """
+waits = {
+    "arrays": lambda part: total(part),
+    "eager": lambda part: adasum.allreduce(tf.ones([3]), "sum", part),
+    "split": lambda part: part.split(0),
+}
+for name, wait in waits.items():
+    part = world.split(0)
+    if world.rank == 0:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            wait(part)
+        except KeyboardInterrupt:
+            print("INTERRUPTED", name)
+        try:
+            total(part)
+        except RuntimeError as error:
+            print("BROKEN" if "can't be used any more" in str(error) else error)
+    assert total() == world.size
+    part.close()
+"""
+
+
+def test_ctrl_c_ends_a_wait(tmp_path):
+    said = _launch(tmp_path, INTERRUPTED).splitlines()
+    waits = ("arrays", "eager", "split")
+    assert [line for line in said if line.startswith("INTERRUPTED")] == [
+        f"INTERRUPTED {name}" for name in waits
+    ], said
+    assert said.count("BROKEN") == 3
