@@ -84,14 +84,26 @@ class MpiGroup : public Group {
  private:
   // A request like any other, so that it meets no data message on the way.
   std::vector<Member> TellAll(std::optional<int> color, int key, const std::string& name) {
+    Member mine = ThisMember(world_->rank(), 0, key, color);
+    std::optional<int> context;
     std::vector<Member> members;
     auto tell = [&](Workplace& workplace) {
-      const int context = color ? world_->contexts().Take() : 0;
-      members = GatherMembers(workplace.transport, ThisMember(world_->rank(), context, key, color));
+      try {
+        if (color) mine.context = *(context = world_->contexts().Take());
+      } catch (const Error& error) {
+        mine.error = error.what();  // told to all ranks, as wrong settings are
+      }
+      members = GatherMembers(workplace.transport, mine);
     };
     communicator_->RunAndWait({Intent(name, "split"), tell, nullptr});
-    // Out here: an error inside of a request would break the communicator.
-    CheckMembers(members);
+    try {
+      // Out here: an error inside of a request would break the communicator.
+      CheckMembers(members);
+    } catch (const Error&) {
+      // No group begins, so that no message can come under its number.
+      if (context) world_->contexts().GiveBack(*context, std::make_unique<LastMessages>());
+      throw;
+    }
     return members;
   }
 
