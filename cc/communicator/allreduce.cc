@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <optional>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
@@ -77,6 +78,38 @@ std::vector<int> LeavesOf(const std::vector<int>& ranks, int num_replicas) {
   return leaves;
 }
 
+// In one block: a device's memory is no cache, and every launch costs the same. `leaf` must outlive
+// what is returned.
+ReduceOnDevice OnDevice(const std::string& name, const Reduction& reduction,
+                        const LeafTensors& leaf) {
+  return {name,
+          [&leaf](const Arithmetic& arithmetic, const Transport& wire) {
+            return RoomOf(leaf, wire, arithmetic);
+          },
+          [&](Arithmetic& arithmetic, Transport& wire, LeafScratch& scratch) {
+            ReduceLeaves(reduction, leaf, wire, arithmetic, scratch);
+          }};
+}
+
+// Notes in `lacking` that the leaves lack memory, which all find out: an exception would end the
+// waits of the other replicas, of which some may still have to tell other ranks.
+void RunOnDevice(DeviceTensors& tensors, int replica, Transport& transport,
+                 const WaitLimits& limits, const ReduceOnDevice& reduce,
+                 std::optional<Error>* lacking) {
+  try {
+    tensors.Run(replica, transport, limits, reduce);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    *lacking = error;
+  }
+}
+
+void ThrowFirst(const std::vector<std::optional<Error>>& errors) {
+  for (const std::optional<Error>& error : errors) {
+    if (error) throw *error;
+  }
+}
+
 // Over all replicas of all ranks, in one tree, or of the ranks of this host alone where there is a
 // `hierarchy`.
 void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
@@ -87,27 +120,30 @@ void ReduceReplicas(const AllreduceTensors& tensors, const Reduction& reduction,
     workplace.scratch.resize(num_replicas);
   }
   const std::vector<void*> no_outputs;
+  std::vector<std::optional<Error>> lacking(num_replicas);
   auto reduce = [&](int replica, Transport& transport) {
     // The result is the same on every leaf; the first one writes it for the process.
     LeafTensors leaf{tensors.dtype, segments, tensors.inputs[replica],
                      replica == 0 ? tensors.outputs : no_outputs};
     if (tensors.device != nullptr) {
-      // In one block: a device's memory is no cache, and every launch costs the same.
-      return tensors.device->Run(replica, transport, workplace.limits,
-                                 [&](Arithmetic& on_device, Transport& wire, LeafScratch& scratch) {
-                                   ReduceLeaves(reduction, leaf, wire, on_device, scratch);
-                                 });
+      const std::string name = "rank " + std::to_string(workplace.transport.rank());
+      return RunOnDevice(*tensors.device, replica, transport, workplace.limits,
+                         OnDevice(name, reduction, leaf), &lacking[replica]);
     }
     ReduceInBlocks(reduction, leaf, transport, arithmetic, workplace.scratch[replica]);
     arithmetic.Finish();
   };
-  if (num_replicas == 1) return reduce(0, hierarchy ? hierarchy->host() : workplace.transport);
+  if (num_replicas == 1) {
+    reduce(0, hierarchy ? hierarchy->host() : workplace.transport);
+    return ThrowFirst(lacking);
+  }
   workplace.leaves.ForEach(num_replicas, [&](int replica, Transport& all) {
     if (hierarchy == nullptr) return reduce(replica, all);
     GroupTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas),
                         GroupTransport::Reach::kOneHost);
     reduce(replica, host);
   });
+  ThrowFirst(lacking);
 }
 
 void RunStages(const AllreduceTensors& tensors, const Stages& stages, CpuArithmetic& cpu,

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "cc/core/arithmetic.h"
 #include "cc/core/patience.h"
@@ -12,8 +13,12 @@
 
 namespace adasum {
 
-// Arithmetic and wire for device memory, and scratch that lies in it.
-using ReduceOnDevice = std::function<void(Arithmetic&, Transport&, LeafScratch&)>;
+// What one leaf has to do, with arithmetic and wire for device memory, and scratch that lies in it.
+struct ReduceOnDevice {
+  std::string leaf;  // for errors
+  std::function<Room(const Arithmetic&, const Transport&)> room;
+  std::function<void(Arithmetic&, Transport&, LeafScratch&)> reduce;
+};
 
 // One request. Made where the tensors are handed over, when the work that fills them may be under
 // way only.
@@ -21,9 +26,11 @@ class DeviceTensors {
  public:
   virtual ~DeviceTensors() = default;
 
-  // Calls `reduce` with what leaf `replica` of this process works with and returns when its
+  // Calls reduce.reduce with what leaf `replica` of this process works with and returns when its
   // results are there; `transport` is the leaf's wire for host memory. Several replicas may run
-  // at the same time. Throws what `reduce` throws, when no work on the tensors is left.
+  // at the same time. Throws what that throws, when no work on the tensors is left; and
+  // ResourceExhausted, on all leaves of `transport` alike and before any of them has sent
+  // something, where the device of one lacks the memory for reduce.room.
   virtual void Run(int replica, Transport& transport, const WaitLimits& limits,
                    const ReduceOnDevice& reduce) = 0;
 };

@@ -25,6 +25,8 @@ class Scratch {
     }
     return bytes_.get();
   }
+  // What Get gives without asking for more.
+  int64_t capacity() const { return capacity_; }
 
  private:
   struct Free {

@@ -2,6 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace adasum {
 namespace {
 
@@ -40,10 +43,32 @@ void CudaArithmetic::WithList(DType dtype, const std::vector<Piece>& pieces,
   upload.used.Record(stream_->get());
 }
 
+void CudaArithmetic::Reserve(int64_t num_pieces, int64_t num_bytes) {
+  num_pieces = std::max(num_pieces, std::exchange(reserved_pieces_, 0));
+  num_bytes = std::max(num_bytes, std::exchange(reserved_bytes_, 0));
+  // Each piece may have one that is not full.
+  const int64_t num_chunks = num_bytes / kCudaChunkBytes + num_pieces;
+  const int64_t list_bytes = CudaWorkBytes(num_pieces, num_chunks) +
+                             num_pieces * static_cast<int64_t>(sizeof(Coefficients));
+  const int64_t moment_bytes = RoomFor(num_pieces * static_cast<int64_t>(sizeof(Moments)));
+  for (Upload& upload : uploads_) {
+    upload.host.Get(RoomFor(list_bytes));
+    upload.device.Get(RoomFor(list_bytes));
+    upload.moments.Get(moment_bytes);
+  }
+  moments_.Get(moment_bytes);
+  partials_.Get(RoomFor(num_chunks * static_cast<int64_t>(sizeof(Moments))));
+  Arrivals(num_pieces);
+  reserved_pieces_ = num_pieces;
+  reserved_bytes_ = num_bytes;
+}
+
 unsigned* CudaArithmetic::Arrivals(int64_t num_pieces) {
   const int64_t num_bytes = num_pieces * static_cast<int64_t>(sizeof(unsigned));
+  const bool grows = num_pieces > num_arrivals_;
+  if (grows) num_arrivals_ = 0;  // should there be no more, the old ones are gone
   unsigned* counters = static_cast<unsigned*>(arrivals_.Get(num_bytes));
-  if (num_pieces > num_arrivals_) {
+  if (grows) {
     CheckCuda(cudaMemsetAsync(counters, 0, num_bytes, stream_->get()), "cudaMemsetAsync");
     num_arrivals_ = num_pieces;
   }

@@ -17,6 +17,13 @@ class CudaArithmetic : public Arithmetic {
   CudaArithmetic(const Stream* stream, const WaitLimits* limits, int rank)
       : stream_(stream), limits_(limits), rank_(rank) {}
 
+  // Sees to the memory for calls of at most so many pieces, of so many bytes together. No work may
+  // be left.
+  void Reserve(int64_t num_pieces, int64_t num_bytes);
+  bool Holds(int64_t num_pieces, int64_t num_bytes) const {
+    return num_pieces <= reserved_pieces_ && num_bytes <= reserved_bytes_;
+  }
+
   // Enough that the stream has work while the thread exchanges a step, and tells a peer of it.
   int StepsAhead() const override { return 2; }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
@@ -73,6 +80,8 @@ class CudaArithmetic : public Arithmetic {
   Scratch partials_{TheDeviceMemory()};
   Scratch arrivals_{TheDeviceMemory()};
   int64_t num_arrivals_ = 0;
+  int64_t reserved_pieces_ = 0;
+  int64_t reserved_bytes_ = 0;
 };
 
 }  // namespace adasum

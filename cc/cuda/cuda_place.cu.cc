@@ -1,5 +1,6 @@
 #include "cc/cuda/cuda_place.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -19,6 +20,41 @@ struct Leaf {
   Exchanges exchanges;
   CudaArithmetic arithmetic;
   Stream stream;
+};
+
+// What a request of a leaf takes of it.
+class RequestMemory : public LeafMemory {
+ public:
+  RequestMemory(Leaf* leaf, const DeviceTransport* wire, const ReduceOnDevice* reduce)
+      : leaf_(*leaf), wire_(*wire), reduce_(*reduce) {}
+
+  bool IsThere() const override {
+    const Room room = reduce_.room(leaf_.arithmetic, wire_);
+    const Scratch* work = leaf_.scratch.work;
+    const int64_t work_bytes = wire_.needs_workspace()
+                                   ? leaf_.exchanges.buffer.capacity()
+                                   : std::min(work[0].capacity(), work[1].capacity());
+    return room.work_bytes <= work_bytes &&
+           room.landing_bytes <= leaf_.scratch.landing.capacity() &&
+           leaf_.arithmetic.Holds(room.num_pieces, room.piece_bytes);
+  }
+
+  void Reserve() override {
+    const Room room = reduce_.room(leaf_.arithmetic, wire_);
+    if (wire_.needs_workspace()) {
+      leaf_.exchanges.buffer.Get(room.work_bytes);
+    } else {
+      // Both, lest a second request find less than the first.
+      for (Scratch& work : leaf_.scratch.work) work.Get(room.work_bytes);
+    }
+    leaf_.scratch.landing.Get(room.landing_bytes);
+    leaf_.arithmetic.Reserve(room.num_pieces, room.piece_bytes);
+  }
+
+ private:
+  Leaf& leaf_;
+  const DeviceTransport& wire_;
+  const ReduceOnDevice& reduce_;
 };
 
 // Ends with nothing of the leaf's work left, however the scope is left: the tensors may be freed
@@ -84,8 +120,16 @@ class CudaTensors : public DeviceTensors {
     Drained drained(leaf);
     ready_->Hold(leaf.stream.get());
     DeviceTransport wire(&transport, &leaf.stream, &leaf.exchanges, &limits);
-    reduce(leaf.arithmetic, wire, leaf.scratch);
-    wire.Finish();
+    RequestMemory memory(&leaf, &wire, &reduce);
+    wire.Open(reduce.leaf, memory);
+    try {
+      reduce.reduce(leaf.arithmetic, wire, leaf.scratch);
+      wire.Finish();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      // No other leaf knows of it.
+      throw Error(ErrorCode::kInternal, error.what());
+    }
   }
 
  private:

@@ -3,8 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "cc/core/bytes.h"
+#include "cc/cuda/meeting.h"
 
 namespace adasum {
 
@@ -23,8 +25,48 @@ DeviceTransport::DeviceTransport(Transport* wire, Stream* stream, Exchanges* exc
       limits_(limits),
       staged_(wire, stream, &exchanges->staging, limits) {
   exchanges_->announcements.Clear();
+}
+
+// Of a meeting; of all leaves, after it. Plain bytes.
+struct DeviceTransport::Outcome {
+  uint64_t meeting;
+  int64_t failed;  // the first leaf that failed, or kNone
+  char failure[512];
+
+  static constexpr int64_t kNone = INT64_MAX;
+  static Outcome Merged(const Outcome& a, const Outcome& b) {
+    Outcome merged = b.failed < a.failed ? b : a;
+    merged.meeting = std::max(a.meeting, b.meeting);
+    return merged;
+  }
+};
+
+void DeviceTransport::Open(const std::string& leaf, LeafMemory& memory) {
+  const bool is_known = exchanges_->meeting != 0 && exchanges_->num_leaves == size();
+  const uint64_t known = is_known && memory.IsThere() ? exchanges_->meeting : 0;
+  const uint64_t common = MergeOverLeaves(
+      *wire_, known, [](uint64_t a, uint64_t b) { return a == b ? a : uint64_t{0}; });
   exchanges_->buffer.Show();
+  if (common != 0) return;
+  exchanges_->meeting = 0;
   exchanges_->paths.Agree(*wire_, &exchanges_->buffer);
+  Outcome mine{RandomToken(), Outcome::kNone, {}};
+  try {
+    if (exchanges_->paths.Any(PeerPath::kStaged)) exchanges_->staging.Reserve();
+    memory.Reserve();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kResourceExhausted) throw;
+    mine.failed = rank();
+    (leaf + ": " + error.what()).copy(mine.failure, sizeof(mine.failure) - 1);
+  }
+  const Outcome all = MergeOverLeaves(*wire_, mine, &Outcome::Merged);
+  if (all.failed != Outcome::kNone) {
+    exchanges_->buffer.Hide();  // what was tried of it has been read
+    exchanges_->paths.Forget();
+    throw Error(ErrorCode::kResourceExhausted, all.failure);
+  }
+  exchanges_->meeting = all.meeting;
+  exchanges_->num_leaves = size();
 }
 
 const void* DeviceTransport::Exchange(const Send& send, const Recv& recv) {

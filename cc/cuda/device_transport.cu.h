@@ -2,6 +2,7 @@
 #ifndef ADASUM_CUDA_DEVICE_TRANSPORT_CU_H_
 #define ADASUM_CUDA_DEVICE_TRANSPORT_CU_H_
 
+#include <string>
 #include <vector>
 
 #include "cc/core/transport.h"
@@ -23,6 +24,20 @@ struct Exchanges {
   PeerPaths paths;
   Staging staging;
   Announcements announcements;
+  // The last time that all leaves agreed on everything: none if 0, else a number that only they
+  // have, and how many they were.
+  uint64_t meeting = 0;
+  int num_leaves = 0;
+};
+
+// What a leaf brings along for a request, and all that may be short of.
+class LeafMemory {
+ public:
+  virtual ~LeafMemory() = default;
+  // Called once the ways to the peers are agreed; whether all that the request needs is there.
+  virtual bool IsThere() const = 0;
+  // Sees to it. Throws ResourceExhausted.
+  virtual void Reserve() = 0;
 };
 
 // Messages leave when the leaf's stream has done all that was put on it before they were announced,
@@ -39,8 +54,13 @@ struct Exchanges {
 class DeviceTransport : public Transport {
  public:
   // `wire` is the leaf's wire for host memory, `stream` where its kernels run. All must outlive
-  // this. Agrees with the peers on the paths.
+  // this.
   DeviceTransport(Transport* wire, Stream* stream, Exchanges* exchanges, const WaitLimits* limits);
+
+  // Before the first byte. Once, and again when anything has changed on any leaf, all agree on the
+  // paths and see to their memory; else one small message each way shows that they need not.
+  // Throws ResourceExhausted, on all leaves alike, if that of one, called `leaf`, falls short.
+  void Open(const std::string& leaf, LeafMemory& memory);
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
@@ -60,6 +80,7 @@ class DeviceTransport : public Transport {
 
  private:
   struct Place;
+  struct Outcome;
 
   const void* ExchangePlaces(const PeerPath& path, const Send& send, const Recv& recv);
   Place PlaceOf(const PeerPath& path, const Send& send) const;

@@ -1,6 +1,7 @@
 #include "cc/cuda/peer_buffers.cu.h"
 
 #include <cstring>
+#include <utility>
 
 namespace adasum {
 
@@ -9,10 +10,10 @@ ExportedBuffer::~ExportedBuffer() {
 }
 
 void* ExportedBuffer::Get(int64_t num_bytes) {
-  void* bytes = scratch_.Get(num_bytes);
+  const void* before = std::exchange(bytes_, nullptr);  // gone should there be no more
+  bytes_ = scratch_.Get(num_bytes);
   num_bytes_ = num_bytes;
-  if (bytes == bytes_) return bytes;
-  bytes_ = bytes;
+  if (bytes_ == before) return bytes_;
   has_handle_ = cudaIpcGetMemHandle(&handle_, bytes_) == cudaSuccess;
   if (!has_handle_) cudaGetLastError();  // so that the next call does not report it again
   return bytes_;

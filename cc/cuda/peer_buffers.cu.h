@@ -20,6 +20,8 @@ class ExportedBuffer {
 
   // No peer may still be reading what was got before.
   void* Get(int64_t num_bytes);
+  // What Get gives without asking for more.
+  int64_t capacity() const { return scratch_.capacity(); }
   // Whether other processes can be told of it.
   bool has_handle() const { return has_handle_; }
   const cudaIpcMemHandle_t& handle() const { return handle_; }

@@ -9,13 +9,13 @@
 #include "cc/core/schedule.h"
 
 namespace adasum {
-namespace {
 
-// Never 0, which stands for nobody.
 uint64_t RandomToken() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device() | 1;
 }
+
+namespace {
 
 // Tells this process from others of any host; a process id is one of its namespace only.
 uint64_t ProcessToken() {
@@ -80,7 +80,7 @@ int64_t PeerPath::StepBytes() const {
   return is_read_in_place ? kMessageBytes : kStepBytes;
 }
 
-// The first message of a request: whether the two know each other.
+// Whether the two know each other.
 struct PeerPaths::Hello {
   uint64_t own;
   uint64_t known;
@@ -202,9 +202,9 @@ const PeerPath& PeerPaths::To(int peer) const {
                   std::to_string(peer));
 }
 
-bool PeerPaths::AnyIpc() const {
+bool PeerPaths::Any(PeerPath::Kind kind) const {
   for (const auto& [peer, path] : paths_) {
-    if (path.kind == PeerPath::kIpc) return true;
+    if (path.kind == kind) return true;
   }
   return false;
 }

@@ -29,22 +29,29 @@ struct PeerPath {
   int64_t StepBytes() const;
 };
 
+// Never 0, which stands for nobody.
+uint64_t RandomToken();
+
 // Of one leaf on one device, kept from request to request. One thread at a time.
 class PeerPaths {
  public:
   // `stream` works on that device. Both must outlive this.
   PeerPaths(const Stream* stream, const WaitLimits* limits);
 
-  // Before the first byte of a request: the leaves of `wire`, the host's wire, find out how each
-  // pair that will exchange something is to do it. A pair tries only when one of the two has not
-  // agreed with the other before; else a small message each way shows that it need not. `buffer`
-  // is what this leaf will show; it is overwritten.
+  // The leaves of `wire`, the host's wire, find out how each pair that will exchange something is
+  // to do it. A pair tries only when one of the two has not agreed with the other before; else a
+  // small message each way shows that it need not. `buffer` is what this leaf will show; it is
+  // overwritten.
   void Agree(Transport& wire, ExportedBuffer* buffer);
+
+  // On all leaves: what was agreed where memory was short need not be the best way.
+  void Forget() { paths_.clear(); }
 
   // Throws Internal for a peer that is none of the schedule's.
   const PeerPath& To(int peer) const;
   // Whether any peer wants what it reads to lie in exported memory.
-  bool AnyIpc() const;
+  bool AnyIpc() const { return Any(PeerPath::kIpc); }
+  bool Any(PeerPath::Kind kind) const;
 
  private:
   struct Hello;

@@ -104,7 +104,7 @@ class DeviceMemory : public Memory {
     const cudaError_t code = cudaMalloc(&bytes, num_bytes);
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw Error(ErrorCode::kInternal,
+      throw Error(ErrorCode::kResourceExhausted,
                   "Expected " + std::to_string(num_bytes) +
                       " free bytes of GPU memory. Received: fewer. Let TensorFlow leave some: "
                       "TF_FORCE_GPU_ALLOW_GROWTH=true.");
@@ -120,7 +120,15 @@ class PinnedMemory : public Memory {
  public:
   void* Allocate(int64_t num_bytes) override {
     void* bytes = nullptr;
-    CheckCuda(cudaMallocHost(&bytes, num_bytes), "cudaMallocHost");
+    const cudaError_t code = cudaMallocHost(&bytes, num_bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw Error(
+          ErrorCode::kResourceExhausted,
+          "Expected " + std::to_string(num_bytes) +
+              " bytes of pinned host memory. Received: fewer. Run fewer ranks on this host.");
+    }
+    CheckCuda(code, "cudaMallocHost");
     return bytes;
   }
   void Free(void* bytes) override { cudaFreeHost(bytes); }

@@ -16,6 +16,12 @@ struct Staging {
   // Enough that a copy each way and the wire never wait for a free place.
   static constexpr int kNumPlaces = 4;
 
+  // Sees to the pinned memory.
+  void Reserve() {
+    outgoing.Get(kNumPlaces * kChunkBytes);
+    incoming.Get(kNumPlaces * kChunkBytes);
+  }
+
   Stream off;   // device to host
   Stream onto;  // to this device: from the host, or from another device
   Scratch outgoing{ThePinnedMemory()};

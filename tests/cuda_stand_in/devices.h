@@ -27,6 +27,12 @@ char* OnDevice(const void* bytes, int64_t num_bytes, int device);
 bool IsDeviceMemory(const void* bytes);
 bool IsPinned(const void* bytes, int64_t num_bytes);
 
+// From now on this process gets so many bytes more of every device; what it frees counts again.
+constexpr int64_t kAllBytes = int64_t{1} << 50;
+void SetFreeBytes(int64_t num_bytes);
+// How often this process has asked for device memory.
+int64_t NumMallocs();
+
 }  // namespace cuda_stand_in
 
 #endif  // ADASUM_TESTS_CUDA_STAND_IN_DEVICES_H_

@@ -49,6 +49,8 @@ struct Handle {
 static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t), "travels in its place");
 
 std::mutex mutex;
+int64_t free_bytes = kAllBytes;
+int64_t num_mallocs = 0;
 
 std::map<uintptr_t, Allocation>& Allocations() {
   static auto* allocations = new std::map<uintptr_t, Allocation>;
@@ -115,15 +117,28 @@ bool IsPinned(const void* bytes, int64_t num_bytes) {
          int64_t(Number(bytes) - found->first) + num_bytes <= found->second;
 }
 
+void SetFreeBytes(int64_t num_bytes) {
+  std::lock_guard<std::mutex> lock(mutex);
+  free_bytes = num_bytes;
+}
+
+int64_t NumMallocs() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return num_mallocs;
+}
+
 }  // namespace cuda_stand_in
 
 using namespace cuda_stand_in;
 
 cudaError_t cudaMalloc(void** bytes, size_t num_bytes) {
   const int64_t wanted = (num_bytes + kPage - 1) / kPage * kPage;
+  std::lock_guard<std::mutex> lock(mutex);
+  ++num_mallocs;
+  if (wanted > free_bytes) return Failed(cudaErrorMemoryAllocation);
   const int fd = memfd_create("cuda_stand_in", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, wanted + kPage) != 0) return Failed(cudaErrorMemoryAllocation);
-  std::lock_guard<std::mutex> lock(mutex);
+  free_bytes -= wanted;
   *bytes = Enter(fd, wanted, CurrentDevice(), false);
   const Allocation& allocation = Allocations()[Number(*bytes)];
   std::random_device random;
@@ -142,6 +157,7 @@ cudaError_t cudaFree(void* bytes) {
   if (found->second.last_page()->num_openings > 0) {
     Die("cudaFree of memory that another process has open");
   }
+  free_bytes += found->second.num_bytes;
   Leave(found);
   return cudaSuccess;
 }
