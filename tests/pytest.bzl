@@ -4,7 +4,12 @@
 _TIME_LIMITS = {"small": 120, "medium": 600, "large": 1800, "enormous": 3600}
 _RESERVE_SECONDS = 10
 
-def pytest_test(name, srcs, deps = [], args = [], **kwargs):
+_LEAN = "//tests:lean/sitecustomize.py"
+
+def _env(env, lean):
+    return dict(env, PYTHONPATH = "tests/lean") if lean else env
+
+def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = True, **kwargs):
     """Runs test files with pytest in one process.
 
     Zero collected cases and skipped cases are failures.
@@ -14,7 +19,10 @@ def pytest_test(name, srcs, deps = [], args = [], **kwargs):
       srcs: the test files, and nothing else.
       deps: libraries that they import.
       args: further arguments of pytest.
-      **kwargs: size, data, tags and so on, as for py_test.
+      data: files that they need.
+      env: environment variables.
+      lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
+      **kwargs: size, tags and so on, as for py_test.
     """
     native.py_test(
         name = name,
@@ -22,11 +30,13 @@ def pytest_test(name, srcs, deps = [], args = [], **kwargs):
         main = "//tests:run_pytest.py",
         python_version = "PY3",
         args = ["$(location %s)" % src for src in srcs] + args,
+        data = data + [_LEAN],
         deps = deps,
+        env = _env(env, lean),
         **kwargs
     )
 
-def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], **kwargs):
+def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], data = [], env = {}, lean = True, **kwargs):
     """Runs test files with pytest on every rank of an MPI job, one target for each number of ranks.
 
     All ranks run the same cases in the same order. A case fails if it fails on any rank.
@@ -39,7 +49,10 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
       args: further arguments of pytest.
       size: small, medium, large or enormous.
       tags: further tags.
-      **kwargs: data and so on, as for py_test.
+      data: files that they need.
+      env: environment variables.
+      lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
+      **kwargs: flaky and so on, as for py_test.
     """
     for number in ranks:
         native.py_test(
@@ -51,6 +64,8 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
                 "--ranks=%d" % number,
                 "--timeout=%d" % (_TIME_LIMITS[size] - _RESERVE_SECONDS),
             ] + ["$(location %s)" % src for src in srcs] + args,
+            data = data + [_LEAN],
+            env = _env(env, lean),
             deps = deps + [
                 "//tests:runners",
                 "//tf_adasum:launcher",

@@ -56,6 +56,7 @@ class ReferenceTraining:
         self.weights = weights
         self._recipe = recipe
         self._model = recipe.model()
+        self._gradients = tf.function(self._traced_gradients)
         self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
         self._waiting: list[list[list[np.ndarray]]] = []
         self._steps_since_sync = 0
@@ -115,10 +116,13 @@ class ReferenceTraining:
         """The gradients of a replica's part of a global batch, at its weights."""
         x, y = (sub_batch(part, replica, self._recipe.num_local) for part in (x, y))
         self._model.set_weights(self._local[replica])
+        return [g.numpy() for g in self._gradients(tf.constant(x), tf.constant(y))]
+
+    def _traced_gradients(self, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(self._model(x, training=True) - y))
         gradients = tape.gradient(loss, self._model.trainable_variables)
-        return [tf.convert_to_tensor(g).numpy() for g in gradients]
+        return [tf.convert_to_tensor(g) for g in gradients]
 
     def _prepared(self, batches) -> list[np.ndarray]:
         if self._recipe.accumulate_by == "adasum":
