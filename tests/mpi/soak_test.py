@@ -13,6 +13,7 @@ NUM_ALLREDUCES = 10_000
 # Elements of one tensor; memory that grows to the largest size ever seen is asked for at once.
 MOST_ELEMENTS = 2**19
 DTYPES = ["float32", "float16", "bfloat16", "float64"]
+LARGEST_LIST_BYTES = MOST_ELEMENTS * (4 + 2 + 2 + 8)
 # Samples of the resident memory, the first after the warm-up.
 NUM_SAMPLES = 20
 
@@ -83,11 +84,13 @@ def test_ten_thousand_allreduces_leave_the_process_as_it_was():
         for _ in range(NUM_ALLREDUCES // (NUM_SAMPLES - 1)):
             soak.reduce_random()
         resident.append(_resident_bytes())
-    slope = np.polyfit(np.arange(NUM_SAMPLES), resident, 1)[0]
+    # Before anything fails on one rank, lest the others wait here.
+    assert MPI.COMM_WORLD.allgather(soak.checksum) == [soak.checksum] * adasum.size()
     print(f"resident MiB: {[round(number / 2**20, 1) for number in resident]}")
-    print(f"slope: {slope * NUM_SAMPLES / NUM_ALLREDUCES:.1f} bytes per allreduce")
-    assert resident[-1] - resident[0] < 2**22
-    assert slope * NUM_SAMPLES < 2**22
+    *steady, largest = sorted(np.diff(resident))
+    print(f"{sum(steady) / NUM_ALLREDUCES:.1f} bytes per allreduce besides one of {largest}")
+    # The heap may need one more of the largest lists for what is in pieces; a leak comes steadily.
+    assert largest < LARGEST_LIST_BYTES
+    assert sum(steady) < 2**21
     assert _open_files() == open_files
     assert _mapped_files() == mapped_files
-    assert MPI.COMM_WORLD.allgather(soak.checksum) == [soak.checksum] * adasum.size()
