@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "cc/traversal/traversal.h"
+
 namespace adasum {
 namespace {
 
@@ -14,10 +16,9 @@ int64_t BlockBytes(const Transport& transport) {
   return transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
 }
 
-void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                    Arithmetic& arithmetic, LeafScratch& scratch) {
+void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context) {
   // Every core has a cache of its own.
-  const int64_t block_bytes = BlockBytes(transport) * arithmetic.Width();
+  const int64_t block_bytes = BlockBytes(context.transport) * context.arithmetic.Width();
   const int64_t block_elements = block_bytes / ElementBytes(tensors.dtype);
   const Segments& all = tensors.segments;
   for (int64_t begin = 0; begin < all.size();) {
@@ -35,8 +36,7 @@ void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Tran
       if (!tensors.outputs.empty()) outputs.push_back(tensors.outputs[end]);
     }
     const Segments segments(num_elements);
-    ReduceLeaves(reduction, {tensors.dtype, segments, inputs, outputs}, transport, arithmetic,
-                 scratch);
+    ReduceLeaves({tensors.dtype, segments, inputs, outputs}, context);
     begin = end;
   }
 }

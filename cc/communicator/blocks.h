@@ -4,10 +4,8 @@
 
 #include <cstdint>
 
-#include "cc/core/arithmetic.h"
 #include "cc/core/transport.h"
-#include "cc/reductions/reduction.h"
-#include "cc/traversal/traversal.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
 
@@ -18,8 +16,7 @@ int64_t BlockBytes(const Transport& transport);
 
 // Reduces the leaf's tensors in blocks of whole tensors; all leaves cut alike, since their shapes
 // were found equal.
-void ReduceInBlocks(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                    Arithmetic& arithmetic, LeafScratch& scratch);
+void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum
 

@@ -18,9 +18,9 @@ constexpr double kGoodbyeSeconds = 2;
 constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
 
 // Runs a request; nothing but Error leaves.
-std::optional<Error> Run(const Request& request, Workplace workplace) {
+std::optional<Error> Run(const Request& request, RequestContext context) {
   try {
-    request.run(workplace);
+    request.run(context);
     return std::nullopt;
   } catch (const Error& error) {
     return error;
@@ -38,16 +38,15 @@ Error ClosedError() {
 }  // namespace
 
 Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
-                           Placement placement, std::unique_ptr<Timeline> timeline)
+                           Topology topology, std::unique_ptr<Timeline> timeline)
     : limits_(std::move(limits)),
       timeline_(std::move(timeline)),
       transport_(std::move(transport)),
       traced_transport_(transport_.get(), timeline_.get()),
       rank_(transport_->rank()),
       size_(transport_->size()),
-      placement_(std::move(placement)),
+      topology_(std::move(topology)),
       agreement_(*limits_),
-      leaves_(limits_.get(), transport_.get(), timeline_.get()),
       thread_([this] { Loop(); }) {}
 
 Communicator::~Communicator() { End(std::nullopt); }
@@ -257,9 +256,7 @@ void Communicator::Carry(const Decision& decision) {
   auto begin = Timeline::Clock::now();
   transport().Begin();
   std::optional<Error> error =
-      Run(request,
-          {transport(), placement_.cores, KernelsOf(placement_.instruction_set), placement_.hosts,
-           *limits_, leaves_, scratch_, hierarchy_scratch_, store_choice_, timeline_.get()});
+      Run(request, {transport(), *transport_, topology_, *limits_, timeline_.get(), state_});
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,64 +14,23 @@
 #include <thread>
 #include <vector>
 
-#include "cc/arithmetic/instruction_sets.h"
 #include "cc/communicator/agreement.h"
-#include "cc/communicator/hierarchy.h"
-#include "cc/communicator/leaves.h"
-#include "cc/communicator/store_choice.h"
+#include "cc/communicator/request.h"
+#include "cc/communicator/topology.h"
 #include "cc/core/error.h"
 #include "cc/core/forks.h"
 #include "cc/core/patience.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 #include "cc/transport/traced_transport.h"
-#include "cc/traversal/traversal.h"
 
 namespace adasum {
-
-// What a request works with while the communication thread runs it.
-struct Workplace {
-  Transport& transport;
-  const int cores;
-  const CpuKernels& kernels;
-  const HostRanks& hosts;
-  const WaitLimits& limits;
-  Leaves& leaves;
-  // One per replica of this process, kept from request to request.
-  std::vector<LeafScratch>& scratch;
-  HierarchyScratch& hierarchy_scratch;  // kept likewise
-  StoreChoice& store_choice;            // kept likewise
-  Timeline* timeline;                   // null unless one is kept
-};
-
-struct Request {
-  Intent intent;
-  // Runs on the communication thread once all ranks agreed; may throw Error.
-  std::function<void(Workplace&)> run;
-  // Called exactly once, on the thread that carries out requests (or, after Close, on the
-  // caller's); null for success. Must not throw. Everything that `run` points to must stay until
-  // then.
-  std::function<void(const Error*)> done;
-  // Set by Enqueue.
-  Timeline::Clock::time_point enqueued = {};
-};
-
-// Where the ranks sit: ranks with equal hosts share a machine.
-struct Placement {
-  int local_rank = 0;
-  int local_size = 1;
-  // How many cores every rank has for its arithmetic; the same on all ranks.
-  int cores = 1;
-  HostRanks hosts = {{0}};
-  // Of every rank's arithmetic; the same on all ranks, so that all round alike.
-  InstructionSet instruction_set = InstructionSet::kBaseline;
-};
 
 class Communicator {
  public:
   // `limits` is what `transport` waits by. `timeline` may be null.
   Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
-               Placement placement, std::unique_ptr<Timeline> timeline = nullptr);
+               Topology topology, std::unique_ptr<Timeline> timeline = nullptr);
   ~Communicator();
 
   Communicator(const Communicator&) = delete;
@@ -80,7 +38,7 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  const Placement& placement() const { return placement_; }
+  const Topology& topology() const { return topology_; }
   const WaitLimits& limits() const { return *limits_; }
 
   // Hands a request to the communication thread; never blocks, any thread may call it.
@@ -146,13 +104,10 @@ class Communicator {
   TracedTransport traced_transport_;
   const int rank_;
   const int size_;
-  const Placement placement_;
+  const Topology topology_;
   // Of the thread that has the turn.
   Agreement agreement_;
-  Leaves leaves_;
-  std::vector<LeafScratch> scratch_;
-  HierarchyScratch hierarchy_scratch_;
-  StoreChoice store_choice_;
+  std::unique_ptr<RequestState> state_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

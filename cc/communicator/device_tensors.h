@@ -35,16 +35,6 @@ class DeviceTensors {
                    const ReduceOnDevice& reduce) = 0;
 };
 
-// What a group of ranks keeps between requests on one device: streams, buffers.
-class DevicePlace {
- public:
-  virtual ~DevicePlace() = default;
-
-  // Tensors that are there when all work now on `framework_stream` (CUDA: a cudaStream_t) is done.
-  // Does not wait.
-  virtual std::shared_ptr<DeviceTensors> Tensors(void* framework_stream) = 0;
-};
-
 }  // namespace adasum
 
 #endif  // ADASUM_COMMUNICATOR_DEVICE_TENSORS_H_

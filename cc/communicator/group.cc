@@ -31,10 +31,10 @@ class SelfGroup : public Group {
   SelfGroup() {
     auto limits = std::make_unique<WaitLimits>();
     ReadWaitLimits(limits.get());
-    Placement placement;
-    placement.instruction_set = WidestInstructionSet();
+    Topology topology;
+    topology.instruction_set = WidestInstructionSet();
     communicator_ = std::make_unique<Communicator>(std::move(limits),
-                                                   std::make_unique<SelfTransport>(), placement);
+                                                   std::make_unique<SelfTransport>(), topology);
   }
   std::shared_ptr<Group> Split(std::optional<int> color, int, const std::string&) override {
     return color ? MakeSelfGroup() : nullptr;
@@ -62,12 +62,12 @@ class MpiGroup : public Group {
     auto limits = std::make_unique<WaitLimits>();
     ReadWaitLimits(limits.get());
     auto mpi = std::make_unique<MpiTransport>(world_, std::move(receivers), *limits);
-    Placement placement = PlacementOf(members, mpi->rank());
-    limits->hot_pauses = HotPauses(placement.local_size);
+    Topology topology = TopologyOf(members, mpi->rank());
+    limits->hot_pauses = HotPauses(topology.local_size);
     std::unique_ptr<Transport> transport =
         HostTransport::Make(std::move(mpi), HostsOf(members), *limits);
     communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(transport),
-                                                   placement, TimelineOrNull(world_->rank()));
+                                                   topology, TimelineOrNull(world_->rank()));
   }
 
   std::shared_ptr<Group> Split(std::optional<int> color, int key,
@@ -85,15 +85,15 @@ class MpiGroup : public Group {
   // A request like any other, so that it meets no data message on the way.
   std::vector<Member> TellAll(std::optional<int> color, int key, const std::string& name) {
     Member mine = ThisMember(world_->rank(), 0, key, color);
-    std::optional<int> context;
+    std::optional<int> number;
     std::vector<Member> members;
-    auto tell = [&](Workplace& workplace) {
+    auto tell = [&](RequestContext& context) {
       try {
-        if (color) mine.context = *(context = world_->contexts().Take());
+        if (color) mine.context = *(number = world_->contexts().Take());
       } catch (const Error& error) {
         mine.error = error.what();  // told to all ranks, as wrong settings are
       }
-      members = GatherMembers(workplace.transport, mine);
+      members = GatherMembers(context.transport, mine);
     };
     communicator_->RunAndWait({Intent(name, "split"), tell, nullptr});
     try {
@@ -101,7 +101,7 @@ class MpiGroup : public Group {
       CheckMembers(members);
     } catch (const Error&) {
       // No group begins, so that no message can come under its number.
-      if (context) world_->contexts().GiveBack(*context, std::make_unique<LastMessages>());
+      if (number) world_->contexts().GiveBack(*number, std::make_unique<LastMessages>());
       throw;
     }
     return members;

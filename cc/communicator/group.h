@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cc/communicator/communicator.h"
-#include "cc/communicator/device_tensors.h"
+#include "cc/communicator/device_state.h"
 
 namespace adasum {
 
@@ -22,11 +22,11 @@ class Group {
 
   // What the group keeps on device number `device`; make(device) is called at its first use. Any
   // thread may call it.
-  std::shared_ptr<DevicePlace> PlaceOn(int device, std::shared_ptr<DevicePlace> (*make)(int)) {
-    std::lock_guard<std::mutex> lock(places_mutex_);
-    std::shared_ptr<DevicePlace>& place = places_[device];
-    if (!place) place = make(device);
-    return place;
+  std::shared_ptr<DeviceState> StateOn(int device, std::shared_ptr<DeviceState> (*make)(int)) {
+    std::lock_guard<std::mutex> lock(device_states_mutex_);
+    std::shared_ptr<DeviceState>& state = device_states_[device];
+    if (!state) state = make(device);
+    return state;
   }
 
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
@@ -39,8 +39,8 @@ class Group {
   std::unique_ptr<Communicator> communicator_;
 
  private:
-  std::mutex places_mutex_;
-  std::map<int, std::shared_ptr<DevicePlace>> places_;
+  std::mutex device_states_mutex_;
+  std::map<int, std::shared_ptr<DeviceState>> device_states_;
 };
 
 // A world of one process, without MPI.

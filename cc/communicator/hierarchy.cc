@@ -98,8 +98,8 @@ void Hierarchy::ReduceOwnRun(const Reduction& reduction, const Tensors& tensors)
     outputs.push_back(tensors.addresses[segment]);
   }
   const Segments segments(num_elements);
-  ReduceInBlocks(reduction, {tensors.dtype, segments, inputs, outputs}, *across_,
-                 tensors.arithmetic, scratch_->across);
+  ReduceInBlocks({tensors.dtype, segments, inputs, outputs},
+                 {reduction, *across_, tensors.arithmetic, scratch_->across});
 }
 
 void Hierarchy::SpreadRuns(const Tensors& tensors) {

@@ -11,14 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "cc/communicator/topology.h"
 #include "cc/core/segments.h"
 #include "cc/transport/group_transport.h"
-#include "cc/traversal/traversal.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
-
-// The ranks of every host, ascending; hosts in the order of their lowest rank.
-using HostRanks = std::vector<std::vector<int>>;
 
 // Memory of stages 2 and 3.
 struct HierarchyScratch {

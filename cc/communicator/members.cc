@@ -114,20 +114,20 @@ void CheckMembers(const std::vector<Member>& members) {
   }
 }
 
-Placement PlacementOf(const std::vector<Member>& members, int rank) {
-  Placement placement{0, 0, 1, {}, members[rank].instruction_set};
-  std::map<std::string, size_t> index_of;  // in placement.hosts
+Topology TopologyOf(const std::vector<Member>& members, int rank) {
+  Topology topology{0, 0, 1, {}, members[rank].instruction_set};
+  std::map<std::string, size_t> index_of;  // in topology.hosts
   for (size_t other = 0; other < members.size(); ++other) {
-    auto [found, is_new] = index_of.insert({members[other].host, placement.hosts.size()});
-    if (is_new) placement.hosts.emplace_back();
-    placement.hosts[found->second].push_back(static_cast<int>(other));
-    placement.instruction_set = std::min(placement.instruction_set, members[other].instruction_set);
+    auto [found, is_new] = index_of.insert({members[other].host, topology.hosts.size()});
+    if (is_new) topology.hosts.emplace_back();
+    topology.hosts[found->second].push_back(static_cast<int>(other));
+    topology.instruction_set = std::min(topology.instruction_set, members[other].instruction_set);
     if (members[other].host != members[rank].host) continue;
-    placement.local_rank += static_cast<int>(other) < rank;
-    placement.local_size += 1;
+    topology.local_rank += static_cast<int>(other) < rank;
+    topology.local_size += 1;
   }
-  placement.cores = CoresOfEach(members, placement.hosts);
-  return placement;
+  topology.cores = CoresOfEach(members, topology.hosts);
+  return topology;
 }
 
 std::vector<std::string> HostsOf(const std::vector<Member>& members) {

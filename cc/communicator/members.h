@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/communicator/communicator.h"
+#include "cc/communicator/topology.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -41,7 +41,7 @@ std::vector<Member> GatherMembers(Transport& transport, const Member& mine);
 void CheckMembers(const std::vector<Member>& members);
 
 // Where member number `rank` sits among the others.
-Placement PlacementOf(const std::vector<Member>& members, int rank);
+Topology TopologyOf(const std::vector<Member>& members, int rank);
 
 // The host of every member.
 std::vector<std::string> HostsOf(const std::vector<Member>& members);

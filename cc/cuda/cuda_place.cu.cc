@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "cc/communicator/device_tensors.h"
 #include "cc/cuda/cuda_arithmetic.cu.h"
 #include "cc/cuda/device_transport.cu.h"
 #include "cc/cuda/resources.cu.h"
@@ -75,7 +76,7 @@ class Drained {
   Leaf& leaf_;
 };
 
-class CudaPlace : public DevicePlace, public std::enable_shared_from_this<CudaPlace> {
+class CudaPlace : public DeviceState, public std::enable_shared_from_this<CudaPlace> {
  public:
   explicit CudaPlace(int device) : device_(device) {}
   ~CudaPlace() override;
@@ -144,7 +145,7 @@ std::shared_ptr<DeviceTensors> CudaPlace::Tensors(void* framework_stream) {
 
 }  // namespace
 
-std::shared_ptr<DevicePlace> MakeCudaPlace(int device) {
+std::shared_ptr<DeviceState> MakeCudaPlace(int device) {
   return std::make_shared<CudaPlace>(device);
 }
 

@@ -4,13 +4,13 @@
 
 #include <memory>
 
-#include "cc/communicator/device_tensors.h"
+#include "cc/communicator/device_state.h"
 
 namespace adasum {
 
 // For the requests of one communicator, which run one after the other. Each replica gets a stream
 // and buffers of its own at its first request.
-std::shared_ptr<DevicePlace> MakeCudaPlace(int device);
+std::shared_ptr<DeviceState> MakeCudaPlace(int device);
 
 }  // namespace adasum
 

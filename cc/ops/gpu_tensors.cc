@@ -16,7 +16,7 @@ absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group* group,
                                             context->device()->name()));
   }
   try {
-    *tensors = group->PlaceOn(stream->parent()->device_ordinal(), &MakeCudaPlace)
+    *tensors = group->StateOn(stream->parent()->device_ordinal(), &MakeCudaPlace)
                    ->Tensors(stream->platform_specific_handle().stream);
   } catch (const Error& error) {
     return ToStatus(&error);

@@ -5,8 +5,8 @@
 #include <pybind11/stl.h>
 
 #include "cc/arithmetic/instruction_sets.h"
-#include "cc/communicator/allreduce.h"
 #include "cc/communicator/registry.h"
+#include "cc/communicator/simulate.h"
 #include "cc/core/schedule.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"
@@ -30,12 +30,12 @@ class PyCommunicator {
   int64_t id() const { return id_; }
   int rank() const { return group_->communicator().rank(); }
   int size() const { return group_->communicator().size(); }
-  int local_rank() const { return group_->communicator().placement().local_rank; }
-  int local_size() const { return group_->communicator().placement().local_size; }
+  int local_rank() const { return group_->communicator().topology().local_rank; }
+  int local_size() const { return group_->communicator().topology().local_size; }
   const char* instruction_set() const {
-    return KernelsOf(group_->communicator().placement().instruction_set).instruction_set;
+    return KernelsOf(group_->communicator().topology().instruction_set).instruction_set;
   }
-  const HostRanks& hosts() const { return group_->communicator().placement().hosts; }
+  const HostRanks& hosts() const { return group_->communicator().topology().hosts; }
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::list& arrays, const std::string& reduction,
                        const std::string& name) {

@@ -5,6 +5,7 @@
 
 #include "cc/core/bytes.h"
 #include "cc/core/schedule.h"
+#include "cc/traversal/packed_leaf.h"
 #include "cc/traversal/steps.h"
 #include "cc/traversal/tree_weights.h"
 
@@ -33,15 +34,14 @@ constexpr int64_t kTileBytes = int64_t{32} << 10;
 // products it is read once.
 class AtOnce {
  public:
-  AtOnce(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-         Arithmetic& arithmetic, LeafScratch& scratch)
-      : reduction_(reduction),
-        transport_(transport),
-        arithmetic_(arithmetic),
-        scratch_(scratch),
-        leaf_(tensors, transport, arithmetic, scratch),
-        rank_(transport.rank()),
-        size_(transport.size()),
+  AtOnce(const LeafTensors& tensors, const CollectiveContext& context)
+      : reduction_(context.reduction),
+        transport_(context.transport),
+        arithmetic_(context.arithmetic),
+        scratch_(context.scratch),
+        leaf_(tensors, context),
+        rank_(transport_.rank()),
+        size_(transport_.size()),
         tree_(MakeTree(size_)),
         steps_(MakeSteps()),
         slice_bytes_(leaf_.Bytes(steps_.Of(Part(0), 0))),
@@ -243,9 +243,8 @@ void AtOnce::GiveBack(int64_t i) {
 
 }  // namespace
 
-bool ReduceAtOnce(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                  Arithmetic& arithmetic, LeafScratch& scratch) {
-  return AtOnce(reduction, tensors, transport, arithmetic, scratch).Run();
+bool ReduceAtOnce(const LeafTensors& tensors, const CollectiveContext& context) {
+  return AtOnce(tensors, context).Run();
 }
 
 }  // namespace adasum

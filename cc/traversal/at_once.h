@@ -3,17 +3,13 @@
 #ifndef ADASUM_TRAVERSAL_AT_ONCE_H_
 #define ADASUM_TRAVERSAL_AT_ONCE_H_
 
-#include "cc/core/arithmetic.h"
-#include "cc/core/transport.h"
-#include "cc/reductions/reduction.h"
-#include "cc/traversal/packed_leaf.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
 
 // Reduces over all leaves of `transport`, at most kMostOperands; collective. Returns false, on all
 // leaves alike and with nothing done, if moments must be taken of what is combined on the way.
-bool ReduceAtOnce(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                  Arithmetic& arithmetic, LeafScratch& scratch);
+bool ReduceAtOnce(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum
 

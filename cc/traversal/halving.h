@@ -28,12 +28,8 @@ struct Turns {
 };
 
 // What all levels of one traversal work with. Everything must outlive it.
-struct Traversed {
-  const Reduction& reduction;
+struct Traversed : CollectiveContext {
   const Schedule& schedule;
-  Transport& transport;
-  Arithmetic& arithmetic;
-  LeafScratch& scratch;
   PackedLeaf& leaf;
   Turns turns;
 

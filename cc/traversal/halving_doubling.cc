@@ -16,13 +16,12 @@ namespace {
 // Every further level goes through half as much: the own values are packed by then.
 class Traversal {
  public:
-  Traversal(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-            Arithmetic& arithmetic, LeafScratch& scratch)
-      : transport_(transport),
-        leaf_(tensors, transport, arithmetic, scratch),
+  Traversal(const LeafTensors& tensors, const CollectiveContext& context)
+      : transport_(context.transport),
+        leaf_(tensors, context),
         all_(leaf_.all()),
-        schedule_(MakeSchedule(transport.rank(), transport.size(), all_.size())),
-        traversed_{reduction, schedule_, transport, arithmetic, scratch, leaf_, {}} {}
+        schedule_(MakeSchedule(transport_.rank(), transport_.size(), all_.size())),
+        traversed_{context, schedule_, leaf_, {}} {}
 
   void Run() {
     Open();
@@ -96,9 +95,8 @@ class Traversal {
 
 }  // namespace
 
-void HalvingDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                     Arithmetic& arithmetic, LeafScratch& scratch) {
-  Traversal(reduction, tensors, transport, arithmetic, scratch).Run();
+void HalvingDoubling(const LeafTensors& tensors, const CollectiveContext& context) {
+  Traversal(tensors, context).Run();
 }
 
 }  // namespace adasum

@@ -2,16 +2,12 @@
 #ifndef ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
 #define ADASUM_TRAVERSAL_HALVING_DOUBLING_H_
 
-#include "cc/core/arithmetic.h"
-#include "cc/core/transport.h"
-#include "cc/reductions/reduction.h"
-#include "cc/traversal/packed_leaf.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
 
 // Reduces over all leaves of `transport`, two at least, vectors that are not empty; collective.
-void HalvingDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                     Arithmetic& arithmetic, LeafScratch& scratch);
+void HalvingDoubling(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum
 

@@ -4,26 +4,21 @@
 
 namespace adasum {
 
-PackedLeaf::PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
-                       LeafScratch& scratch)
-    : tensors_(tensors),
-      transport_(transport),
-      arithmetic_(arithmetic),
-      scratch_(scratch),
-      element_bytes_(ElementBytes(tensors.dtype)) {}
+PackedLeaf::PackedLeaf(const LeafTensors& tensors, const CollectiveContext& context)
+    : tensors_(tensors), context_(context), element_bytes_(ElementBytes(tensors.dtype)) {}
 
 bool PackedLeaf::WorksInOutput() const { return IsPackedAlready() && !tensors_.outputs.empty(); }
 
 void PackedLeaf::Open(Range range, int64_t extra_bytes) {
   int64_t num_bytes = Bytes(range) + extra_bytes;
   range_ = range;
-  if (transport_.needs_workspace()) {
-    work_ = static_cast<char*>(transport_.Workspace(num_bytes));
+  if (context_.transport.needs_workspace()) {
+    work_ = static_cast<char*>(context_.transport.Workspace(num_bytes));
   } else if (WorksInOutput()) {
     work_ = At(tensors_.outputs[0], range.begin * element_bytes_);
   } else {
-    scratch_.turn ^= 1;
-    work_ = static_cast<char*>(scratch_.work[scratch_.turn].Get(num_bytes));
+    context_.scratch.turn ^= 1;
+    work_ = static_cast<char*>(context_.scratch.work[context_.scratch.turn].Get(num_bytes));
   }
 }
 
@@ -50,7 +45,7 @@ const void* PackedLeaf::Packed(Range range, char* place) {
     char* to = place + (part.begin - range.begin) * element_bytes_;
     pieces.push_back({segment, Own(segment, part.begin), nullptr, to, nullptr, part.size()});
   });
-  arithmetic_.CopyPieces(dtype(), pieces);
+  context_.arithmetic.CopyPieces(dtype(), pieces);
   return place;
 }
 
@@ -91,7 +86,7 @@ void PackedLeaf::Deliver(Range range, const void* results) {
     void* to = Output(segment, part.begin);
     if (from != to) pieces.push_back({segment, from, nullptr, to, nullptr, part.size()});
   });
-  arithmetic_.DeliverPieces(dtype(), pieces);
+  context_.arithmetic.DeliverPieces(dtype(), pieces);
 }
 
 void PackedLeaf::DeliverInputs() {

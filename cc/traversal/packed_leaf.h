@@ -5,45 +5,14 @@
 
 #include <vector>
 
-#include "cc/core/arithmetic.h"
-#include "cc/core/scratch.h"
-#include "cc/core/segments.h"
-#include "cc/core/transport.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
-
-// What one leaf keeps between collectives.
-struct LeafScratch {
-  // `memory` is where the leaf's tensors lie; it must outlive this.
-  explicit LeafScratch(Memory& memory = HostMemory())
-      : work{Scratch(memory), Scratch(memory)}, landing(memory) {}
-
-  // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
-  // memory may be at it still when the next collective begins. A result depends on every leaf, so
-  // that nobody reads the one before the last any more.
-  Scratch work[2];
-  int turn = 0;
-  Scratch landing;  // what peers send, where their memory can't be read
-  // The moments of one level, own and a peer's.
-  std::vector<Moments> moments, their_moments;
-};
-
-// One leaf's share of an allreduce of a list of tensors of one dtype.
-struct LeafTensors {
-  DType dtype;
-  const Segments& segments;                // one segment per tensor
-  const std::vector<const void*>& inputs;  // one per segment; null where it is empty
-  // One per segment; an empty list where this leaf's caller has no use for the result. An output
-  // may be this leaf's own input of the same segment: it is written only after all peers have
-  // read what they want of it.
-  const std::vector<void*>& outputs;
-};
 
 // Ranges are in elements of the packed vector. All references must outlive this.
 class PackedLeaf {
  public:
-  PackedLeaf(const LeafTensors& tensors, Transport& transport, Arithmetic& arithmetic,
-             LeafScratch& scratch);
+  PackedLeaf(const LeafTensors& tensors, const CollectiveContext& context);
 
   DType dtype() const { return tensors_.dtype; }
   int64_t num_segments() const { return tensors_.segments.size(); }
@@ -83,15 +52,15 @@ class PackedLeaf {
 
  private:
   // One tensor is its own packed buffer, unless peers must find it in the transport's memory.
-  bool IsPackedAlready() const { return num_segments() == 1 && !transport_.needs_workspace(); }
+  bool IsPackedAlready() const {
+    return num_segments() == 1 && !context_.transport.needs_workspace();
+  }
   // The address of element `position` of the packed vector, which lies in segment `segment`.
   const void* Own(int64_t segment, int64_t position) const;
   void* Output(int64_t segment, int64_t position) const;
 
   const LeafTensors& tensors_;
-  Transport& transport_;
-  Arithmetic& arithmetic_;
-  LeafScratch& scratch_;
+  const CollectiveContext& context_;
   const int64_t element_bytes_;
   // The working buffer and the range it holds.
   char* work_ = nullptr;

@@ -3,22 +3,22 @@
 #include <vector>
 
 #include "cc/core/schedule.h"
+#include "cc/traversal/packed_leaf.h"
 
 namespace adasum {
 namespace {
 
 class Doubling {
  public:
-  Doubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-           Arithmetic& arithmetic, LeafScratch& scratch)
-      : reduction_(reduction),
-        transport_(transport),
-        arithmetic_(arithmetic),
-        leaf_(tensors, transport, arithmetic, scratch),
+  Doubling(const LeafTensors& tensors, const CollectiveContext& context)
+      : reduction_(context.reduction),
+        transport_(context.transport),
+        arithmetic_(context.arithmetic),
+        leaf_(tensors, context),
         all_(leaf_.all()),
         num_bytes_(leaf_.Bytes(all_)),
-        landing_(scratch.landing.Get(num_bytes_)),
-        schedule_(MakeSchedule(transport.rank(), transport.size(), all_.size())) {}
+        landing_(context.scratch.landing.Get(num_bytes_)),
+        schedule_(MakeSchedule(transport_.rank(), transport_.size(), all_.size())) {}
 
   void Run() {
     leaf_.Open(all_, 0);
@@ -76,9 +76,8 @@ class Doubling {
 
 }  // namespace
 
-void RecursiveDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                       Arithmetic& arithmetic, LeafScratch& scratch) {
-  Doubling(reduction, tensors, transport, arithmetic, scratch).Run();
+void RecursiveDoubling(const LeafTensors& tensors, const CollectiveContext& context) {
+  Doubling(tensors, context).Run();
 }
 
 }  // namespace adasum

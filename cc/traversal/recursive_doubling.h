@@ -2,17 +2,13 @@
 #ifndef ADASUM_TRAVERSAL_RECURSIVE_DOUBLING_H_
 #define ADASUM_TRAVERSAL_RECURSIVE_DOUBLING_H_
 
-#include "cc/core/arithmetic.h"
-#include "cc/core/transport.h"
-#include "cc/reductions/reduction.h"
-#include "cc/traversal/packed_leaf.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
 
 // The tree of HalvingDoubling with one message a level: no halves to give back, no moments to sum.
 // Both partners work on the same operands in the same order, and so end with the same bits.
-void RecursiveDoubling(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                       Arithmetic& arithmetic, LeafScratch& scratch);
+void RecursiveDoubling(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum
 

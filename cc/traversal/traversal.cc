@@ -5,6 +5,7 @@
 #include "cc/core/schedule.h"
 #include "cc/traversal/at_once.h"
 #include "cc/traversal/halving_doubling.h"
+#include "cc/traversal/packed_leaf.h"
 #include "cc/traversal/recursive_doubling.h"
 
 namespace adasum {
@@ -44,21 +45,14 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
   return room;
 }
 
-void ReduceLeaves(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                  Arithmetic& arithmetic, LeafScratch& scratch) {
+void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) {
   const int64_t num_bytes = tensors.segments.num_elements() * ElementBytes(tensors.dtype);
   if (num_bytes == 0) return;
-  if (transport.size() == 1) {
-    return PackedLeaf(tensors, transport, arithmetic, scratch).DeliverInputs();
-  }
-  const Way way = WayOf(transport, num_bytes);
-  if (way == Way::kWhole) {
-    return RecursiveDoubling(reduction, tensors, transport, arithmetic, scratch);
-  }
-  if (way == Way::kAtOnce && ReduceAtOnce(reduction, tensors, transport, arithmetic, scratch)) {
-    return;
-  }
-  HalvingDoubling(reduction, tensors, transport, arithmetic, scratch);
+  if (context.transport.size() == 1) return PackedLeaf(tensors, context).DeliverInputs();
+  const Way way = WayOf(context.transport, num_bytes);
+  if (way == Way::kWhole) return RecursiveDoubling(tensors, context);
+  if (way == Way::kAtOnce && ReduceAtOnce(tensors, context)) return;
+  HalvingDoubling(tensors, context);
 }
 
 }  // namespace adasum

@@ -2,11 +2,8 @@
 #ifndef ADASUM_TRAVERSAL_TRAVERSAL_H_
 #define ADASUM_TRAVERSAL_TRAVERSAL_H_
 
-#include "cc/core/arithmetic.h"
 #include "cc/core/schedule.h"
-#include "cc/core/transport.h"
-#include "cc/reductions/reduction.h"
-#include "cc/traversal/packed_leaf.h"
+#include "cc/traversal/collective_context.h"
 
 namespace adasum {
 
@@ -27,8 +24,7 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
 
 // Reduces over all leaves of `transport`; collective. Bytes sent per leaf: BytesSent (schedule.h),
 // and those of kHalves besides where kAtOnce finds that operands cancel.
-void ReduceLeaves(const Reduction& reduction, const LeafTensors& tensors, Transport& transport,
-                  Arithmetic& arithmetic, LeafScratch& scratch);
+void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum
 

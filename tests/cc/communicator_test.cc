@@ -226,7 +226,7 @@ TEST(ErrorInsideARequestBreaksTheCommunicator) {
   ForEachRank(2, [&](int rank) {
     test::Pending pending;
     ranks[rank].Enqueue({Intent("failing", "anything"),
-                         [](Workplace&) { throw std::runtime_error("out of something"); },
+                         [](RequestContext&) { throw std::runtime_error("out of something"); },
                          pending.done()});
     Ending ending = pending.Await();
     CHECK_TRUE(Is(ending, ErrorCode::kInternal));

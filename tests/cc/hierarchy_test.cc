@@ -141,8 +141,8 @@ class Ranks {
       inputs.push_back(&values[segments_.offset(tensor)]);
       outputs.push_back(&values[segments_.offset(tensor)]);
     }
-    ReduceInBlocks(FindReduction("sum"), {DType::kFloat32, segments_, inputs, outputs},
-                   hierarchy->host(), arithmetic, scratch);
+    ReduceInBlocks({DType::kFloat32, segments_, inputs, outputs},
+                   {FindReduction("sum"), hierarchy->host(), arithmetic, scratch});
     hierarchy->CombineHosts(FindReduction("adasum"), DType::kFloat32, segments_, outputs,
                             arithmetic);
     int64_t num_wrong = 0;

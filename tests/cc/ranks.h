@@ -23,7 +23,7 @@ class Ranks {
     for (int rank = 0; rank < size; ++rank) {
       communicators_.push_back(
           std::make_unique<Communicator>(world_.TakeLimits(rank), world_.TakeTransport(rank),
-                                         Placement{rank, size, 1, {{0}}, WidestInstructionSet()}));
+                                         Topology{rank, size, 1, {{0}}, WidestInstructionSet()}));
     }
   }
 

@@ -92,8 +92,8 @@ Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where
     if (where == Outputs::kFirstRankOnly && rank > 0) out.clear();
     CountingTransport transport(&world.transport(rank), dawdle);
     try {
-      ReduceLeaves(FindReduction(reduction), {inputs[rank][0].dtype(), segments, in, out},
-                   transport, arithmetic, scratch[rank]);
+      ReduceLeaves({inputs[rank][0].dtype(), segments, in, out},
+                   {FindReduction(reduction), transport, arithmetic, scratch[rank]});
     } catch (const Error& error) {
       Fail(__FILE__, __LINE__, error.what());
     }

@@ -132,10 +132,10 @@ void CheckOverlap(int rank, Board* board, bool takes_device_memory, const GpuReq
   auto limits = std::make_unique<WaitLimits>();
   auto wire =
       std::make_unique<HoldingWire>(Connect(rank, 2, board, *limits), takes_device_memory, &phases);
-  Communicator communicator(std::move(limits), std::move(wire), Placement{rank, 2});
+  Communicator communicator(std::move(limits), std::move(wire), Topology{rank, 2});
   std::mt19937 random(1);
   const LeafValues leaves = Draw(request, 2, &random);
-  std::shared_ptr<DevicePlace> place = MakeCudaPlace(0);
+  std::shared_ptr<DeviceState> place = MakeCudaPlace(0);
   // The first makes the buffers, which waits for the device.
   for (bool is_held : {false, true}) {
     phases.is_held = is_held;

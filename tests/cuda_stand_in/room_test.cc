@@ -52,7 +52,7 @@ class Process {
     limits->hot_pauses = 16;
     auto wire = std::make_unique<LaneWire>(lanes, rank, limits.get());
     communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(wire),
-                                                   Placement{rank, world.num_processes});
+                                                   Topology{rank, world.num_processes});
   }
 
   // With so many bytes free on the device, besides the tensors of the request. Results are checked
@@ -88,7 +88,7 @@ class Process {
   const World world_;
   const int rank_;
   Board* board_;
-  std::shared_ptr<DevicePlace> place_;
+  std::shared_ptr<DeviceState> place_;
   std::unique_ptr<Communicator> communicator_;
   std::mt19937 random_{17};
 };

@@ -68,7 +68,7 @@ class Requests {
   const int num_devices_ = NumDevices();
   Ranks ranks_;
   const int num_replicas_;
-  std::vector<std::shared_ptr<DevicePlace>> places_;
+  std::vector<std::shared_ptr<DeviceState>> places_;
   std::mt19937 random_{7};
 };
 

@@ -62,8 +62,8 @@ class Process {
     Transport* wire = way == Way::kWire ? device_wire_.get() : host_.get();
     auto counted = std::make_unique<CountingTransport>(wire);
     counted_ = counted.get();
-    communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(counted),
-                                                   Placement{rank, size});
+    communicator_ =
+        std::make_unique<Communicator>(std::move(limits), std::move(counted), Topology{rank, size});
   }
   // The communicator goes before what its transport refers to.
   ~Process() { Close(); }
@@ -90,11 +90,11 @@ class Process {
     }
   }
 
-  void MoveTo(std::shared_ptr<DevicePlace> place, int device) {
+  void MoveTo(std::shared_ptr<DeviceState> place, int device) {
     place_ = std::move(place);
     device_ = device;
   }
-  const std::shared_ptr<DevicePlace>& place() const { return place_; }
+  const std::shared_ptr<DeviceState>& place() const { return place_; }
   int device() const { return device_; }
 
  private:
@@ -114,7 +114,7 @@ class Process {
   Board* board_;
   const Way way_;
   int device_;
-  std::shared_ptr<DevicePlace> place_;
+  std::shared_ptr<DeviceState> place_;
   std::unique_ptr<Transport> host_;
   std::unique_ptr<DeviceWire> device_wire_;
   CountingTransport* counted_ = nullptr;
@@ -220,7 +220,7 @@ TEST(ARefusedStep) {
       setenv("TF_ADASUM_CUDA_STEP_BYTES", wrong, 1);
       auto limits = std::make_unique<WaitLimits>();
       auto wire = test::Connect(0, 1, board, *limits);
-      Communicator communicator(std::move(limits), std::move(wire), Placement{0, 1});
+      Communicator communicator(std::move(limits), std::move(wire), Topology{0, 1});
       const GpuRequest request{DType::kFloat32, "sum", false, {3}};
       GpuSide side(request, {{{1, 2, 3}}});
       side.Start(communicator, *MakeCudaPlace(0));
@@ -234,7 +234,7 @@ TEST(ARankMoves) {
   test::ForEachProcess(3, kLimitSeconds, [](int rank, Board* board) {
     Process process(rank, 3, board, Way::kIpc);
     process.Check({DType::kFloat32, "adasum", false, kCounts});
-    const std::shared_ptr<DevicePlace> first = process.place();
+    const std::shared_ptr<DeviceState> first = process.place();
     const int other = NumDevices() - 1;
     if (rank == 0) process.MoveTo(MakeCudaPlace(other), other);
     process.Check({DType::kFloat32, "adasum", true, kCounts});

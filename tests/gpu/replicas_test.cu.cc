@@ -58,7 +58,7 @@ class Process {
         way == Way::kWire ? device_wire_.get() : static_cast<Transport*>(host_.get());
     auto wire = std::make_unique<Borrowed>(chosen);
     communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(wire),
-                                                   Placement{rank, world.num_processes});
+                                                   Topology{rank, world.num_processes});
   }
 
   void Check(const GpuRequest& request) {
@@ -112,7 +112,7 @@ class Process {
   Board* board_;
   const Way way_;
   int device_ = 0;
-  std::shared_ptr<DevicePlace> place_;
+  std::shared_ptr<DeviceState> place_;
   std::unique_ptr<LaneWire> host_;
   std::unique_ptr<DeviceWire> device_wire_;
   std::unique_ptr<Communicator> communicator_;

@@ -100,7 +100,7 @@ GpuSide::GpuSide(const GpuRequest& request, const LeafValues& of_replica) : requ
   }
 }
 
-void GpuSide::Start(Communicator& communicator, DevicePlace& place) {
+void GpuSide::Start(Communicator& communicator, DeviceState& place) {
   CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   CheckCuda(cudaLaunchHostFunc(framework_.get(), &Sleep, nullptr), "cudaLaunchHostFunc");
   AllreduceTensors tensors{"request", request_.reduction, request_.dtype, {}, {}, {}};

@@ -51,7 +51,7 @@ class GpuSide {
   // of_replica[replica][tensor]
   GpuSide(const GpuRequest& request, const LeafValues& of_replica);
 
-  void Start(Communicator& communicator, DevicePlace& place);
+  void Start(Communicator& communicator, DeviceState& place);
   Ending Await() { return pending_.Await(); }
   // When it has ended.
   Elements& Result(size_t tensor);
