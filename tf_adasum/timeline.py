@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-# Where each process writes: `<path>.rank<world rank>.<communicator>` (cc/communicator/group.cc).
+# Where each process writes: `<path>.rank<world rank>.<communicator>` (cc/bootstrap/group.cc).
 VARIABLE = "TF_ADASUM_TIMELINE"
 # Begins the name of the interval in which an operation waited for its turn.
 _QUEUE = "queue: "

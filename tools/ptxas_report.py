@@ -1,6 +1,6 @@
 """Prints what ptxas says of each kernel as a table: ptxas_report.py REPORT...
 
-The build keeps the reports: bazel-bin/cc/arithmetic/arithmetic_cuda.ptxas.
+The build keeps the reports: bazel-bin/cc/cuda/kernels/arithmetic_cuda.ptxas.
 """
 
 from __future__ import annotations

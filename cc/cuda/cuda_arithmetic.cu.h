@@ -3,9 +3,9 @@
 #ifndef ADASUM_CUDA_CUDA_ARITHMETIC_CU_H_
 #define ADASUM_CUDA_CUDA_ARITHMETIC_CU_H_
 
-#include "cc/arithmetic/arithmetic_cuda.h"
 #include "cc/core/arithmetic.h"
 #include "cc/core/scratch.h"
+#include "cc/cuda/kernels/arithmetic_cuda.h"
 #include "cc/cuda/resources.cu.h"
 
 namespace adasum {

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "cc/communicator/device_tensors.h"
+#include "cc/collectives/device_tensors.h"
 #include "cc/cuda/cuda_arithmetic.cu.h"
 #include "cc/cuda/device_transport.cu.h"
 #include "cc/cuda/resources.cu.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "cc/communicator/device_state.h"
+#include "cc/bootstrap/device_state.h"
 
 namespace adasum {
 

@@ -1,6 +1,6 @@
 #include "cc/cuda/exported_memory.cu.h"
 
-#include "cc/arithmetic/cuda_check.cu.h"
+#include "cc/cuda/kernels/cuda_check.cu.h"
 #include "cc/cuda/resources.cu.h"
 
 namespace adasum {

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "cc/arithmetic/cuda_check.cu.h"
 #include "cc/core/memory.h"
 #include "cc/core/patience.h"
+#include "cc/cuda/kernels/cuda_check.cu.h"
 
 namespace adasum {
 

@@ -1,4 +1,4 @@
-#include "cc/communicator/allreduce.h"
+#include "cc/collectives/allreduce.h"
 #include "cc/ops/communicator_resource.h"
 #if defined(ADASUM_CUDA)
 #include "cc/ops/gpu_tensors.h"

@@ -1,4 +1,4 @@
-#include "cc/communicator/broadcast.h"
+#include "cc/collectives/broadcast.h"
 #include "cc/ops/communicator_resource.h"
 #include "cc/ops/kept_tensors.h"
 #include "cc/ops/status.h"

@@ -1,4 +1,4 @@
-#include "cc/communicator/registry.h"
+#include "cc/bootstrap/registry.h"
 #include "cc/ops/communicator_resource.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"

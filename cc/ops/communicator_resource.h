@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "cc/communicator/group.h"
+#include "cc/bootstrap/group.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_base.h"
 

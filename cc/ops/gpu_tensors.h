@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "cc/communicator/device_tensors.h"
-#include "cc/communicator/group.h"
+#include "cc/bootstrap/group.h"
+#include "cc/collectives/device_tensors.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace adasum {

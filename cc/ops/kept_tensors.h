@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cc/communicator/group.h"
+#include "cc/bootstrap/group.h"
 #include "cc/core/error.h"
 #include "tensorflow/core/framework/op_kernel.h"
 

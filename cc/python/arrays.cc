@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/communicator/allreduce.h"
+#include "cc/collectives/allreduce.h"
 
 namespace py = pybind11;
 

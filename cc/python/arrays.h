@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "cc/communicator/communicator.h"
+#include "cc/engine/communicator.h"
 
 namespace adasum {
 

@@ -5,8 +5,8 @@
 #include <pybind11/stl.h>
 
 #include "cc/arithmetic/instruction_sets.h"
-#include "cc/communicator/registry.h"
-#include "cc/communicator/simulate.h"
+#include "cc/bootstrap/registry.h"
+#include "cc/collectives/simulate.h"
 #include "cc/core/schedule.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"

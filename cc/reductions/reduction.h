@@ -1,4 +1,4 @@
-// A reduction says how two vectors become one; cc/traversal says when.
+// A reduction says how two vectors become one; cc/algorithms says when.
 // A new reduction is one file here that registers itself.
 #ifndef ADASUM_REDUCTIONS_REDUCTION_H_
 #define ADASUM_REDUCTIONS_REDUCTION_H_

@@ -1,6 +1,6 @@
 // Requests in any order, disagreement and silence, with one communicator for each rank.
 
-#include "cc/communicator/communicator.h"
+#include "cc/engine/communicator.h"
 
 #include <algorithm>
 #include <chrono>

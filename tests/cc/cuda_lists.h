@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "cc/arithmetic/cuda_work.h"
+#include "cc/cuda/kernels/cuda_work.h"
 #include "tests/cc/elements.h"
 
 namespace adasum {

@@ -6,7 +6,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "cc/arithmetic/cuda_moments.cu.h"
+#include "cc/cuda/kernels/cuda_moments.cu.h"
 #include "tests/cc/check.h"
 #include "tests/cc/cuda_lists.h"
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "cc/algorithms/traversal.h"
 #include "cc/core/error.h"
-#include "cc/traversal/traversal.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/traversals.h"

@@ -1,14 +1,14 @@
 // The stages of a local reduction on ranks as they are: shared memory on each host, messages
 // between hosts, and one rank that is late wherever it reads.
 
-#include "cc/communicator/hierarchy.h"
+#include "cc/collectives/hierarchy.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
-#include "cc/communicator/blocks.h"
+#include "cc/collectives/blocks.h"
 #include "tests/cc/check.h"
 #include "tests/cc/worlds.h"
 

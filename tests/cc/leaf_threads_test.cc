@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "cc/communicator/simulate.h"
+#include "cc/collectives/simulate.h"
 #include "tests/cc/check.h"
 #include "tests/cc/ranks.h"
 

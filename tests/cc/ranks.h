@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/communicator/allreduce.h"
-#include "cc/communicator/communicator.h"
+#include "cc/collectives/allreduce.h"
+#include "cc/engine/communicator.h"
 #include "tests/cc/worlds.h"
 
 namespace adasum {

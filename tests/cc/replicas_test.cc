@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "cc/communicator/simulate.h"
+#include "cc/collectives/simulate.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/ranks.h"

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "cc/algorithms/halving.h"
 #include "cc/core/schedule.h"
-#include "cc/traversal/halving.h"
 #include "tests/cc/check.h"
 #include "tests/cc/traversals.h"
 

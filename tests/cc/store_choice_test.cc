@@ -1,6 +1,6 @@
 // The choice follows what is measured, and changes its mind.
 
-#include "cc/communicator/store_choice.h"
+#include "cc/collectives/store_choice.h"
 
 #include "tests/cc/check.h"
 

@@ -5,9 +5,9 @@
 #include <random>
 #include <string>
 
+#include "cc/algorithms/traversal.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/core/error.h"
-#include "cc/traversal/traversal.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
 #include "tests/cc/tree.h"

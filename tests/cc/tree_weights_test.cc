@@ -1,6 +1,6 @@
 // The weights of a whole tree from the inner products of its leaves, against the tree itself.
 
-#include "cc/traversal/tree_weights.h"
+#include "cc/algorithms/tree_weights.h"
 
 #include <cmath>
 #include <random>

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "cc/arithmetic/arithmetic_cuda.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/cuda/kernels/arithmetic_cuda.h"
 #include "tests/cuda_stand_in/devices.h"
 #include "tests/cuda_stand_in/streams.h"
 

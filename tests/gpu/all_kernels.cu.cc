@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "cc/arithmetic/arithmetic_cuda.h"
-#include "cc/arithmetic/cuda_check.cu.h"
+#include "cc/cuda/kernels/arithmetic_cuda.h"
+#include "cc/cuda/kernels/cuda_check.cu.h"
 
 namespace adasum {
 namespace {

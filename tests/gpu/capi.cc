@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cc/arithmetic/arithmetic_cuda.h"
 #include "cc/core/dtype.h"
 #include "cc/core/error.h"
+#include "cc/cuda/kernels/arithmetic_cuda.h"
 
 namespace {
 

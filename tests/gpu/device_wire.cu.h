@@ -7,8 +7,8 @@
 #include <atomic>
 #include <vector>
 
-#include "cc/arithmetic/cuda_check.cu.h"
 #include "cc/core/transport.h"
+#include "cc/cuda/kernels/cuda_check.cu.h"
 
 namespace adasum {
 namespace test {

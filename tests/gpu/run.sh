@@ -25,12 +25,12 @@ fi
 mkdir -p "$build"
 # Machine code for the GPU that is here.
 flags="-std=c++17 -O3 --generate-line-info -arch=${ADASUM_ARCH:-native} -I."
-kernels="cc/arithmetic/arithmetic_cuda.cu.cc cc/arithmetic/cuda_work.cc cc/core/dtype.cc"
-# The traversal with its communication thread, and no MPI.
-layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/traversal/*.cc cc/communicator/*.cc cc/transport/*.cc | grep -v -e mpi -e host_transport -e "group[.]cc" -e "members[.]cc" -e "registry[.]cc")
+kernels="cc/cuda/kernels/arithmetic_cuda.cu.cc cc/cuda/kernels/cuda_work.cc cc/core/dtype.cc"
+# The allreduces with their communication thread, and no MPI.
+layers=$(ls cc/core/*.cc cc/reductions/*.cc cc/algorithms/*.cc cc/engine/*.cc cc/collectives/*.cc cc/transport/*.cc | grep -v -e mpi -e host_transport)
 ranks="tests/cc/check.cc tests/cc/elements.cc tests/cc/lane_wire.cc tests/cc/processes.cc tests/cc/ranks.cc tests/cc/tree.cc tests/cc/worlds.cc"
 exchange="$layers $ranks $(ls cc/arithmetic/*.cc | grep -v -e avx -e '[.]cu[.]cc')"
-cuda="cc/arithmetic/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/requests.cu.cc"
+cuda="cc/cuda/kernels/arithmetic_cuda.cu.cc cc/cuda/*.cu.cc tests/gpu/requests.cu.cc"
 # These are lists of words.
 # shellcheck disable=SC2086
 step library "$nvcc" -x cu $flags -Xcompiler -fPIC -shared -o "$build/libadasum_kernels.so" $kernels tests/gpu/capi.cc

@@ -1,0 +1,52 @@
+// What every algorithm is handed: a leaf's tensors, and what it reduces them with.
+#ifndef ADASUM_ALGORITHMS_COLLECTIVE_CONTEXT_H_
+#define ADASUM_ALGORITHMS_COLLECTIVE_CONTEXT_H_
+
+#include <vector>
+
+#include "cc/core/arithmetic.h"
+#include "cc/core/scratch.h"
+#include "cc/core/segments.h"
+#include "cc/core/transport.h"
+#include "cc/reductions/reduction.h"
+
+namespace adasum {
+
+// What one leaf keeps between collectives.
+struct LeafScratch {
+  // `memory` is where the leaf's tensors lie; it must outlive this.
+  explicit LeafScratch(Memory& memory = HostMemory())
+      : work{Scratch(memory), Scratch(memory)}, landing(memory) {}
+
+  // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
+  // memory may be at it still when the next collective begins. A result depends on every leaf, so
+  // that nobody reads the one before the last any more.
+  Scratch work[2];
+  int turn = 0;
+  Scratch landing;  // what peers send, where their memory can't be read
+  // The moments of one level, own and a peer's.
+  std::vector<Moments> moments, their_moments;
+};
+
+// One leaf's share of an allreduce of a list of tensors of one dtype.
+struct LeafTensors {
+  DType dtype;
+  const Segments& segments;                // one segment per tensor
+  const std::vector<const void*>& inputs;  // one per segment; null where it is empty
+  // One per segment; an empty list where this leaf's caller has no use for the result. An output
+  // may be this leaf's own input of the same segment: it is written only after all peers have
+  // read what they want of it.
+  const std::vector<void*>& outputs;
+};
+
+// What a collective works with, from the choice of the algorithm down. All must outlive it.
+struct CollectiveContext {
+  const Reduction& reduction;
+  Transport& transport;
+  Arithmetic& arithmetic;
+  LeafScratch& scratch;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ALGORITHMS_COLLECTIVE_CONTEXT_H_

@@ -1,0 +1,14 @@
+// Down the tree by halves and back: for any number of leaves on any wire.
+#ifndef ADASUM_ALGORITHMS_HALVING_DOUBLING_H_
+#define ADASUM_ALGORITHMS_HALVING_DOUBLING_H_
+
+#include "cc/algorithms/collective_context.h"
+
+namespace adasum {
+
+// Reduces over all leaves of `transport`, two at least, vectors that are not empty; collective.
+void HalvingDoubling(const LeafTensors& tensors, const CollectiveContext& context);
+
+}  // namespace adasum
+
+#endif  // ADASUM_ALGORITHMS_HALVING_DOUBLING_H_

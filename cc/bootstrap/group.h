@@ -1,0 +1,60 @@
+// The ranks of a communicator, and how they come together: a process alone, all ranks of an MPI
+// communicator, or a part of another group.
+#ifndef ADASUM_BOOTSTRAP_GROUP_H_
+#define ADASUM_BOOTSTRAP_GROUP_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cc/bootstrap/device_state.h"
+#include "cc/engine/communicator.h"
+
+namespace adasum {
+
+// The ranks of a communicator and what is needed to make others from them.
+class Group {
+ public:
+  virtual ~Group() = default;
+  Communicator& communicator() { return *communicator_; }
+
+  // What the group keeps on device number `device`; make(device) is called at its first use. Any
+  // thread may call it.
+  std::shared_ptr<DeviceState> StateOn(int device, std::shared_ptr<DeviceState> (*make)(int)) {
+    std::lock_guard<std::mutex> lock(device_states_mutex_);
+    std::shared_ptr<DeviceState>& state = device_states_[device];
+    if (!state) state = make(device);
+    return state;
+  }
+
+  // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
+  // Collective and blocking. Threads that split one communicator at the same time need names of
+  // their own.
+  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key,
+                                       const std::string& name) = 0;
+
+ protected:
+  std::unique_ptr<Communicator> communicator_;
+
+ private:
+  std::mutex device_states_mutex_;
+  std::map<int, std::shared_ptr<DeviceState>> device_states_;
+};
+
+// A world of one process, without MPI.
+std::shared_ptr<Group> MakeSelfGroup();
+
+// All ranks of an MPI communicator, named by its Fortran handle; collective.
+std::shared_ptr<Group> MakeMpiGroup(int fortran_handle);
+
+// Ends MPI, at the end of the program; not in a forked child.
+void EndMpi();
+
+// The first line of what the MPI library says of itself.
+std::string MpiVersion();
+
+}  // namespace adasum
+
+#endif  // ADASUM_BOOTSTRAP_GROUP_H_

@@ -1,0 +1,44 @@
+// The allreduce of a list of tensors, as a request to a communicator.
+#ifndef ADASUM_COLLECTIVES_ALLREDUCE_H_
+#define ADASUM_COLLECTIVES_ALLREDUCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/arithmetic/parallel_arithmetic.h"
+#include "cc/collectives/device_tensors.h"
+#include "cc/core/dtype.h"
+#include "cc/engine/communicator.h"
+
+namespace adasum {
+
+using Shape = std::vector<int64_t>;
+
+struct AllreduceTensors {
+  std::string name;       // equal on all ranks for what belongs together
+  std::string reduction;  // see ReductionNames()
+  DType dtype;
+  std::vector<Shape> shapes;
+  // inputs[replica][tensor] and outputs[tensor]; they belong to the caller, who keeps them until
+  // `done`. Null where a tensor is empty.
+  std::vector<std::vector<const void*>> inputs;
+  std::vector<void*> outputs;
+  // As ReductionSpec::Parse takes it.
+  std::string local_reduction = {};
+  // Where other threads for the arithmetic come from; null for none.
+  LendThread lend = nullptr;
+  // Null where they are in host memory; alike on all ranks.
+  std::shared_ptr<DeviceTensors> device = nullptr;
+};
+
+// Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.
+void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
+
+// As Allreduce, on the calling thread; returns when the outputs are there. Throws Error.
+void AllreduceAndWait(Communicator& communicator, AllreduceTensors tensors);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_ALLREDUCE_H_

@@ -1,0 +1,158 @@
+#include "cc/collectives/allreduce_execution.h"
+
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "cc/algorithms/traversal.h"
+#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/traced_arithmetic.h"
+#include "cc/collectives/blocks.h"
+#include "cc/collectives/collective_state.h"
+
+namespace adasum {
+namespace {
+
+// A result of more bytes has left the cache before its user reads it.
+constexpr int64_t kMoreThanCached = int64_t{8} << 20;
+
+Segments SegmentsOf(const std::vector<Shape>& shapes) {
+  std::vector<int64_t> num_elements;
+  for (const Shape& shape : shapes) {
+    num_elements.push_back(
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
+  }
+  return Segments(num_elements);
+}
+
+// The leaves of some ranks.
+std::vector<int> LeavesOf(const std::vector<int>& ranks, int num_replicas) {
+  std::vector<int> leaves;
+  for (int rank : ranks) {
+    for (int r = 0; r < num_replicas; ++r) leaves.push_back(rank * num_replicas + r);
+  }
+  return leaves;
+}
+
+class Execution {
+ public:
+  Execution(const AllreduceTensors& tensors, const ReductionSpec& spec, RequestContext& context)
+      : tensors_(tensors),
+        spec_(spec),
+        context_(context),
+        state_(StateOf(context)),
+        segments_(SegmentsOf(tensors.shapes)),
+        num_replicas_(static_cast<int>(tensors.inputs.size())) {}
+
+  void Run() {
+    state_.leaves.Open(num_replicas_);
+    if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
+      state_.scratch.resize(num_replicas_);
+    }
+    const StoreChoice::Kind kind{tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0],
+                                 segments_.num_elements() * ElementBytes(tensors_.dtype)};
+    const bool is_large = kind.num_bytes >= kMoreThanCached;
+    const bool passes_caches = is_large && state_.store_choice.PassesCaches(kind);
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), passes_caches);
+    const auto begin = std::chrono::steady_clock::now();
+    RunWith(cpu);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (is_large) state_.store_choice.Note(kind, passes_caches, took.count());
+  }
+
+ private:
+  void RunWith(CpuArithmetic& cpu) {
+    // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
+    // lend: steps are as long as the cores are many, and both sides take the same.
+    const int num_cores = context_.topology.cores / num_replicas_;
+    ParallelArithmetic parallel(&cpu, num_cores, tensors_.lend);
+    Arithmetic& chosen = num_cores > 1 ? static_cast<Arithmetic&>(parallel) : cpu;
+    TracedArithmetic traced(&chosen, context_.timeline);
+    RunStages(context_.timeline ? static_cast<Arithmetic&>(traced) : chosen);
+  }
+
+  void RunStages(Arithmetic& arithmetic) {
+    if (spec_.inside == nullptr) return ReduceReplicas(*spec_.across, nullptr, arithmetic);
+    Hierarchy hierarchy(&context_.transport, context_.topology.hosts, &state_.hierarchy_scratch);
+    {
+      TimelineSpan span(context_.timeline, "inside the host");
+      ReduceReplicas(*spec_.inside, &hierarchy, arithmetic);
+    }
+    TimelineSpan span(context_.timeline, "across hosts");
+    hierarchy.CombineHosts(*spec_.across, tensors_.dtype, segments_, tensors_.outputs, arithmetic);
+  }
+
+  // Over all replicas of all ranks, in one tree, or of the ranks of this host alone where there is
+  // a `hierarchy`.
+  void ReduceReplicas(const Reduction& reduction, Hierarchy* hierarchy, Arithmetic& arithmetic) {
+    std::vector<std::optional<Error>> lacking(num_replicas_);
+    auto reduce = [&](int replica, Transport& wire) {
+      const CollectiveContext with{reduction, wire, arithmetic, state_.scratch[replica]};
+      lacking[replica] = ReduceReplica(replica, with);
+    };
+    if (num_replicas_ == 1) {
+      reduce(0, hierarchy ? hierarchy->host() : context_.transport);
+    } else {
+      state_.leaves.ForEach(num_replicas_, [&](int replica, Transport& all) {
+        if (hierarchy == nullptr) return reduce(replica, all);
+        GroupTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_),
+                            GroupTransport::Reach::kOneHost);
+        reduce(replica, host);
+      });
+    }
+    for (const std::optional<Error>& error : lacking) {
+      if (error) throw *error;
+    }
+  }
+
+  // Returns the error if a device lacks memory, which all leaves find out: an exception would end
+  // the waits of the other replicas, of which some may still have to tell other ranks.
+  std::optional<Error> ReduceReplica(int replica, const CollectiveContext& with) {
+    // The result is the same on every leaf; the first one writes it for the process.
+    const std::vector<void*> no_outputs;
+    const LeafTensors leaf{tensors_.dtype, segments_, tensors_.inputs[replica],
+                           replica == 0 ? tensors_.outputs : no_outputs};
+    if (tensors_.device == nullptr) {
+      ReduceInBlocks(leaf, with);
+      with.arithmetic.Finish();
+      return std::nullopt;
+    }
+    try {
+      tensors_.device->Run(replica, with.transport, context_.limits,
+                           OnDevice(leaf, with.reduction));
+      return std::nullopt;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      return error;
+    }
+  }
+
+  // In one block: a device's memory is no cache, and every launch costs the same. `leaf` must
+  // outlive what is returned.
+  ReduceOnDevice OnDevice(const LeafTensors& leaf, const Reduction& reduction) const {
+    return {"rank " + std::to_string(context_.transport.rank()),
+            [&leaf](const Arithmetic& arithmetic, const Transport& wire) {
+              return RoomOf(leaf, wire, arithmetic);
+            },
+            [&](Arithmetic& arithmetic, Transport& wire, LeafScratch& scratch) {
+              ReduceLeaves(leaf, {reduction, wire, arithmetic, scratch});
+            }};
+  }
+
+  const AllreduceTensors& tensors_;
+  const ReductionSpec& spec_;
+  RequestContext& context_;
+  CollectiveState& state_;
+  const Segments segments_;
+  const int num_replicas_;
+};
+
+}  // namespace
+
+void ExecuteAllreduce(const AllreduceTensors& tensors, const ReductionSpec& spec,
+                      RequestContext& context) {
+  Execution(tensors, spec, context).Run();
+}
+
+}  // namespace adasum

@@ -1,0 +1,27 @@
+// The broadcast of a list of buffers, as a request to a communicator.
+#ifndef ADASUM_COLLECTIVES_BROADCAST_H_
+#define ADASUM_COLLECTIVES_BROADCAST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/engine/communicator.h"
+
+namespace adasum {
+
+struct BroadcastTensors {
+  std::string name;
+  std::string signature;  // dtypes and shapes, compared across ranks
+  int root;
+  // Read on the root, written elsewhere.
+  std::vector<void*> buffers;
+  std::vector<int64_t> num_bytes;
+};
+
+// Copies the root's bytes to all ranks. Never blocks; all errors come through `done`.
+void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_BROADCAST_H_

@@ -1,0 +1,34 @@
+// What the collectives of one communicator keep between requests.
+#ifndef ADASUM_COLLECTIVES_COLLECTIVE_STATE_H_
+#define ADASUM_COLLECTIVES_COLLECTIVE_STATE_H_
+
+#include <memory>
+#include <vector>
+
+#include "cc/algorithms/collective_context.h"
+#include "cc/collectives/hierarchy.h"
+#include "cc/collectives/leaves.h"
+#include "cc/collectives/store_choice.h"
+#include "cc/engine/request.h"
+
+namespace adasum {
+
+struct CollectiveState : RequestState {
+  explicit CollectiveState(RequestContext& context)
+      : leaves(&context.limits, &context.untraced, context.timeline) {}
+
+  Leaves leaves;
+  std::vector<LeafScratch> scratch;  // of each replica of this process
+  HierarchyScratch hierarchy_scratch;
+  StoreChoice store_choice;
+};
+
+// Made by the communicator's first collective. Requests of other kinds keep nothing.
+inline CollectiveState& StateOf(RequestContext& context) {
+  if (!context.state) context.state = std::make_unique<CollectiveState>(context);
+  return static_cast<CollectiveState&>(*context.state);
+}
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_COLLECTIVE_STATE_H_

@@ -1,0 +1,76 @@
+// Reductions in two stages: one reduction inside every host, another one across hosts.
+//
+// 1. The leaves of a host reduce their tensors; each of its ranks gets the host's result.
+// 2. The tensors are dealt, in runs of about equal size, to the first q ranks of every host, q
+//    being the fewest ranks that a host has. The k-th ranks of all hosts reduce the k-th run: q
+//    streams leave a host at once, and whole tensors stay together, as Adasum's moments want it.
+// 3. The ranks of a host read the finished runs from those among them that have them.
+#ifndef ADASUM_COLLECTIVES_HIERARCHY_H_
+#define ADASUM_COLLECTIVES_HIERARCHY_H_
+
+#include <optional>
+#include <vector>
+
+#include "cc/algorithms/collective_context.h"
+#include "cc/core/segments.h"
+#include "cc/engine/topology.h"
+#include "cc/transport/group_transport.h"
+
+namespace adasum {
+
+// Memory of stages 2 and 3.
+struct HierarchyScratch {
+  LeafScratch across;
+  // What this rank shows to the others of its host, where the transport has no memory for it.
+  Scratch shown;
+};
+
+// One rank's way through the stages.
+//
+// Where peers read this rank's memory, every place of it is written again only after they have
+// finished with it, also between stages of which not all ranks of the host are part:
+// * A workspace is read on this host only. Of two in a row the second may be filled while the
+//   first is still read; a third takes the first one's place. In between lies either a block of
+//   stage 1, whose result depends on every leaf of the host, or a step of stage 3, which begins
+//   with a barrier of the host. Stage 2 has no workspace: its peers are elsewhere.
+// * Leaves that are threads read the outputs and the scratch of stage 1 and 2 in place. A barrier
+//   of the host precedes the writes of stage 2; stage 3 writes only what stage 2 has not touched
+//   here, and to `shown`, which only the host reads.
+class Hierarchy {
+ public:
+  // `all` and `scratch` must outlive this.
+  Hierarchy(Transport* all, const HostRanks& hosts, HierarchyScratch* scratch);
+
+  // For stage 1: the ranks of this host.
+  Transport& host() { return host_; }
+  const std::vector<int>& host_ranks() const { return host_.members(); }
+
+  // Stages 2 and 3, collective. `results` holds, per segment, this host's result on entry and that
+  // of all hosts on return; null where a segment is empty. With one host nothing is to be done.
+  void CombineHosts(const Reduction& reduction, DType dtype, const Segments& segments,
+                    const std::vector<void*>& results, Arithmetic& arithmetic);
+
+ private:
+  struct Tensors;
+
+  // Waits until all ranks of this host have come here.
+  void AwaitHost();
+  // The segments of the k-th run.
+  Range Run(const Segments& segments, int k) const;
+  void ReduceOwnRun(const Reduction& reduction, const Tensors& tensors);
+  void SpreadRuns(const Tensors& tensors);
+  // One step of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list.
+  void SpreadParts(const Tensors& tensors, const std::vector<Range>& parts);
+  // Memory that the others of this host can read.
+  void* Shown(int64_t num_bytes);
+
+  GroupTransport host_;
+  int num_runs_;
+  std::optional<GroupTransport> across_;  // the k-th ranks of all hosts, for k < num_runs_
+  HierarchyScratch* scratch_;
+  bool has_several_hosts_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_HIERARCHY_H_

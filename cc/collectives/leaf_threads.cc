@@ -1,0 +1,80 @@
+#include "cc/collectives/leaf_threads.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cc/core/default_floats.h"
+#include "cc/core/error.h"
+
+namespace adasum {
+
+LeafThreads::~LeafThreads() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+  }
+  begun_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void LeafThreads::Grow(int num_leaves) {
+  while (static_cast<int>(threads_.size()) + 1 < num_leaves) {
+    const int leaf = static_cast<int>(threads_.size()) + 1;
+    try {
+      threads_.emplace_back([this, leaf] { Loop(leaf); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorCode::kResourceExhausted,
+                  "Expected a thread for replica " + std::to_string(leaf) + " of this process. " +
+                      "Received from the system: " + error.what() + ".");
+    }
+  }
+}
+
+void LeafThreads::ForEach(ThreadHub* hub, const std::function<void(int)>& body) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    hub_ = hub;
+    body_ = &body;
+    num_running_ = hub->size() - 1;
+    ++num_calls_;
+  }
+  if (hub->size() > 1) begun_.notify_all();
+  Run(0);
+  std::unique_lock<std::mutex> lock(mutex_);
+  finished_.wait(lock, [this] { return num_running_ == 0; });
+  body_ = nullptr;
+  limits_.leaf_failed.store(false);
+  if (first_) std::rethrow_exception(std::exchange(first_, nullptr));
+}
+
+void LeafThreads::Loop(int leaf) {
+  int64_t num_seen = 0;
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    begun_.wait(lock, [&] { return is_ending_ || num_calls_ > num_seen; });
+    if (is_ending_) return;
+    num_seen = num_calls_;
+    if (body_ == nullptr || leaf >= hub_->size()) continue;  // a call of fewer leaves
+    lock.unlock();
+    Run(leaf);
+    lock.lock();
+    if (--num_running_ == 0) finished_.notify_all();
+  }
+}
+
+void LeafThreads::Run(int leaf) {
+  DefaultFloats floats;  // whoever made the thread, or calls
+  try {
+    (*body_)(leaf);
+  } catch (...) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!first_) first_ = std::current_exception();
+      limits_.leaf_failed.store(true);
+    }
+    hub_->Wake();
+  }
+}
+
+}  // namespace adasum

@@ -1,0 +1,43 @@
+// The replicas of one process, side by side: a thread and a wire for each.
+#ifndef ADASUM_COLLECTIVES_LEAVES_H_
+#define ADASUM_COLLECTIVES_LEAVES_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cc/collectives/leaf_threads.h"
+#include "cc/core/patience.h"
+#include "cc/core/timeline.h"
+#include "cc/core/transport.h"
+#include "cc/transport/host_leaves.h"
+
+namespace adasum {
+
+class Leaves {
+ public:
+  // `processes` connects the processes, `limits` is what it waits by; `timeline` may be null. All
+  // must outlive this.
+  Leaves(WaitLimits* limits, Transport* processes, Timeline* timeline)
+      : limits_(*limits), processes_(*processes), timeline_(timeline), threads_(limits) {}
+
+  // Sees to threads and wires for so many replicas; the first time it is collective. Throws
+  // ResourceExhausted, on all ranks alike and naming the rank, where a thread can't be had.
+  void Open(int num_replicas);
+
+  // Calls body(replica, transport) for each replica at the same time, `transport` being its wire
+  // to all leaves of all processes. As LeafThreads::ForEach. After Open.
+  void ForEach(int num_replicas, const std::function<void(int, Transport&)>& body);
+
+ private:
+  WaitLimits& limits_;
+  Transport& processes_;
+  Timeline* const timeline_;
+  int num_open_ = 1;
+  std::unique_ptr<HostLeaves> host_;  // null where leaves can't share memory
+  LeafThreads threads_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_LEAVES_H_

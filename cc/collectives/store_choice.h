@@ -1,0 +1,65 @@
+// Whether large results go past the caches or through them, learnt from how long it takes.
+#ifndef ADASUM_COLLECTIVES_STORE_CHOICE_H_
+#define ADASUM_COLLECTIVES_STORE_CHOICE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace adasum {
+
+// Where ranks share a cache they read each other's results best from there; where they don't,
+// from memory, and up to twice as fast. On virtual machines cores are moved, so that no look at the
+// hardware tells which it is. Each rank chooses for itself: results are the same either way.
+class StoreChoice {
+ public:
+  // What makes collectives alike.
+  struct Kind {
+    std::string reduction;
+    bool is_in_place;
+    int64_t num_bytes;  // at least 1; alike within a factor of two
+  };
+
+  // For the next collective of this kind.
+  bool PassesCaches(const Kind& kind) {
+    Known& known = Of(kind);
+    ++known.num_asked;
+    if (known.num_asked <= kFirst) return known.num_asked % 2 == 0;
+    if (known.cost[0] == 0 || known.cost[1] == 0) return known.cost[1] == 0;
+    bool is_better = known.cost[1] < known.cost[0];
+    return known.num_asked % kTryEvery == 0 ? !is_better : is_better;
+  }
+
+  // What that collective took.
+  void Note(const Kind& kind, bool passes_caches, double seconds) {
+    Known& known = Of(kind);
+    if (known.num_asked <= kFirst) return;
+    double& cost = known.cost[passes_caches ? 1 : 0];
+    double now = seconds / static_cast<double>(kind.num_bytes);
+    cost = cost == 0 ? now : 0.7 * cost + 0.3 * now;
+  }
+
+ private:
+  // These also make memory that the later ones find, and say nothing.
+  static constexpr int64_t kFirst = 2;
+  // A prime number, since training repeats its collectives in a short cycle.
+  static constexpr int64_t kTryEvery = 13;
+
+  struct Known {
+    int64_t num_asked = 0;
+    double cost[2] = {0, 0};  // seconds per byte, through and past the caches; 0: not known
+  };
+
+  Known& Of(const Kind& kind) {
+    int size = std::ilogb(static_cast<double>(kind.num_bytes));
+    return known_[{kind.reduction, kind.is_in_place, size}];
+  }
+
+  std::map<std::tuple<std::string, bool, int>, Known> known_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_STORE_CHOICE_H_

@@ -1,0 +1,240 @@
+#include "cc/engine/agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "cc/core/error.h"
+#include "cc/transport/gather.h"
+
+namespace adasum {
+namespace {
+
+using Digest = std::array<uint64_t, 2>;
+
+// Two runs of FNV-1a from different starts; the zero byte keeps name and signature apart.
+Digest DigestOf(const std::string& name, const std::string& signature) {
+  Digest digest{0xcbf29ce484222325u, 0x9ae16a3b2f90404fu};
+  for (const std::string* text : {&name, &signature}) {
+    for (unsigned char byte : *text + '\0') {
+      digest[0] = (digest[0] ^ byte) * 0x100000001b3u;
+      digest[1] = (digest[1] ^ byte) * 0x9e3779b97f4a7c15u;
+      digest[1] ^= digest[1] >> 29;
+    }
+  }
+  if (digest[0] == 0) digest[0] = 1;  // see GoodbyeOf
+  return digest;
+}
+
+// What has no name goes by what it is; a long list of shapes by its beginning and a hash.
+std::string NameOf(const std::string& signature) {
+  constexpr size_t kLongest = 80;
+  if (signature.size() <= kLongest) return signature;
+  return signature.substr(0, kLongest) + "... " + std::to_string(DigestOf("", signature)[0]);
+}
+
+}  // namespace
+
+Intent::Intent(std::string name, std::string signature)
+    : name(name.empty() ? NameOf(signature) : std::move(name)),
+      signature(std::move(signature)),
+      digest(DigestOf(this->name, this->signature)) {}
+
+namespace {
+
+struct Extremes {
+  Digest least, greatest;
+};
+
+// What a rank that leaves says in place of a digest: less than any, so that it is what all ranks
+// of a round end with.
+Digest GoodbyeOf(int rank, Departure departure) {
+  return {0, 2 * static_cast<uint64_t>(rank) + (departure == Departure::kClosed)};
+}
+bool IsGoodbye(const Digest& digest) { return digest[0] == 0; }
+std::string DescribeGoodbye(const Digest& goodbye) {
+  return "rank " + std::to_string(goodbye[1] / 2) +
+         (goodbye[1] % 2 ? " has closed this communicator" : " has ended");
+}
+
+// Dissemination: after step k every rank knows the least and the greatest digest of 2^(k+1)
+// ranks. They are equal if and only if all ranks' digests are.
+Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
+  Extremes known{mine, mine}, theirs{mine, mine};
+  int rank = transport.rank(), size = transport.size();
+  for (int distance = 1; distance < size; distance *= 2) {
+    transport.SendRecv({(rank + distance) % size, &known, sizeof(known)},
+                       {(rank - distance + size) % size, &theirs, sizeof(theirs)});
+    known.least = std::min(known.least, theirs.least);
+    known.greatest = std::max(known.greatest, theirs.greatest);
+  }
+  return known;
+}
+
+struct RankState {
+  bool has_expired;
+  std::vector<Intent> pending;
+};
+
+void PutText(const std::string& text, std::string* out) {
+  out->append(std::to_string(text.size())).append(":").append(text);
+}
+
+std::string TakeText(const std::string& in, size_t* position) {
+  size_t colon = in.find(':', *position);
+  size_t length = std::stoull(in.substr(*position, colon - *position));
+  *position = colon + 1 + length;
+  return in.substr(colon + 1, length);
+}
+
+std::string Serialize(const RankState& state) {
+  std::string out(1, state.has_expired ? '1' : '0');
+  for (const Intent& intent : state.pending) {
+    PutText(intent.name, &out);
+    PutText(intent.signature, &out);
+  }
+  return out;
+}
+
+RankState Parse(const std::string& in) {
+  RankState state{in[0] == '1', {}};
+  for (size_t position = 1; position < in.size();) {
+    std::string name = TakeText(in, &position);
+    std::string signature = TakeText(in, &position);
+    state.pending.emplace_back(std::move(name), std::move(signature));
+  }
+  return state;
+}
+
+const Intent* FindName(const std::vector<Intent>& pending, const std::string& name) {
+  for (const Intent& intent : pending) {
+    if (intent.name == name) return &intent;
+  }
+  return nullptr;
+}
+
+// "rank 0 passed A; ranks 1, 2 passed B", ranks with the same text together.
+std::string Describe(const std::vector<std::string>& of_rank) {
+  std::map<std::string, std::vector<size_t>> ranks_with;
+  for (size_t rank = 0; rank < of_rank.size(); ++rank) ranks_with[of_rank[rank]].push_back(rank);
+  std::vector<std::pair<std::vector<size_t>, std::string>> groups;
+  for (const auto& [text, ranks] : ranks_with) groups.push_back({ranks, text});
+  std::sort(groups.begin(), groups.end());
+  std::string out;
+  for (const auto& [ranks, text] : groups) {
+    out += (out.empty() ? "" : "; ") + std::string(ranks.size() == 1 ? "rank " : "ranks ");
+    for (size_t i = 0; i < ranks.size(); ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
+    out += " passed " + text;
+  }
+  return out;
+}
+
+std::string DescribeUnlike(const std::vector<RankState>& ranks, const std::string& name) {
+  std::vector<std::string> of_rank;
+  for (const RankState& state : ranks) {
+    of_rank.push_back(FindName(state.pending, name)->signature);
+  }
+  return "Expected '" + name +
+         "' to be the same operation on every rank. Received: " + Describe(of_rank) +
+         ". Make the ranks pass equal dtypes, shapes and counts.";
+}
+
+std::string DescribeStrangers(const std::vector<RankState>& ranks, double seconds) {
+  std::vector<std::string> of_rank;
+  for (const RankState& state : ranks) {
+    const Intent& first = state.pending.front();
+    std::string name = first.name == NameOf(first.signature) ? "" : "'" + first.name + "' ";
+    of_rank.push_back(name + first.signature);
+  }
+  return "Expected all ranks to come to the same operation, waited " + std::to_string(seconds) +
+         " s. Received: " + Describe(of_rank) +
+         ". Each waits there for the others. Make every rank issue the same named operations (in "
+         "any "
+         "order): no rank may read a metric, stop training or run out of batches by itself.";
+}
+
+std::string DescribeParted(int rank, const Intent& first, size_t num_pending,
+                           const Digest& goodbye) {
+  std::string others =
+      num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
+  return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name +
+         "'" + others + ". Received: " + DescribeGoodbye(goodbye) +
+         ". Make all ranks run the same number of operations, so that none stops training or runs "
+         "out of batches by itself, or end one that fails by an exception.";
+}
+
+// The first request, in rank 0's order, that every rank has; null if there is none.
+const Intent* FirstInCommon(const std::vector<RankState>& ranks) {
+  for (const Intent& candidate : ranks[0].pending) {
+    bool everywhere = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
+      return FindName(state.pending, candidate.name) != nullptr;
+    });
+    if (everywhere) return &candidate;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Decision Agreement::Decide(Transport& transport, const Intent& first,
+                           const std::function<std::vector<Intent>()>& pending) {
+  const Extremes all = ExtremesOfAll(transport, first.digest);
+  if (IsGoodbye(all.least)) {
+    return {Decision::Kind::kParted, 0,
+            DescribeParted(transport.rank(), first, pending().size(), all.least)};
+  }
+  if (all.least == all.greatest) {
+    differing_since_ = {};
+    return {Decision::Kind::kRun, 0, ""};
+  }
+  return Compare(transport, pending());
+}
+
+Decision Agreement::Compare(Transport& transport, const std::vector<Intent>& pending) {
+  std::vector<RankState> ranks;
+  for (const std::string& text : GatherTexts(transport, Serialize({HasExpired(), pending}))) {
+    ranks.push_back(Parse(text));
+  }
+  // From here on everything follows from `ranks`, which is the same on every rank.
+  const Intent* common = FirstInCommon(ranks);
+  if (common != nullptr) {
+    differing_since_ = {};
+    size_t index = FindName(pending, common->name) - pending.data();
+    bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
+      return FindName(state.pending, common->name)->signature == common->signature;
+    });
+    if (alike) return {Decision::Kind::kRun, index, ""};
+    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name)};
+  }
+  bool expired = std::any_of(ranks.begin(), ranks.end(),
+                             [](const RankState& state) { return state.has_expired; });
+  if (!expired) return {Decision::Kind::kLookAgain, 0, ""};
+  differing_since_ = {};
+  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, limits_.mismatch_seconds)};
+}
+
+bool Agreement::HasExpired() {
+  auto now = std::chrono::steady_clock::now();
+  if (differing_since_ == std::chrono::steady_clock::time_point{}) differing_since_ = now;
+  return std::chrono::duration<double>(now - differing_since_).count() > limits_.mismatch_seconds;
+}
+
+void SayGoodbye(Transport& transport, Departure departure) {
+  const int rank = transport.rank(), size = transport.size();
+  const Digest goodbye = GoodbyeOf(rank, departure);
+  const Extremes mine{goodbye, goodbye};
+  std::vector<int> predecessors;
+  for (int distance = 1; distance < size; distance *= 2) {
+    predecessors.push_back((rank - distance + size) % size);
+  }
+  transport.Conclude(predecessors, sizeof(mine));
+  // All that a round has this rank send, without what it would have received: nobody who waits for
+  // this rank depends on what yet another one does.
+  for (int distance = 1; distance < size; distance *= 2) {
+    transport.SendRecv({(rank + distance) % size, &mine, sizeof(mine)}, {0, nullptr, 0});
+  }
+}
+
+void ConcludeParted(Transport& transport) { transport.Conclude({}, 0); }
+
+}  // namespace adasum

@@ -1,0 +1,291 @@
+#include "cc/engine/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "cc/core/default_floats.h"
+
+namespace adasum {
+namespace {
+
+constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
+// How long a rank that leaves waits until its last messages are on their way.
+constexpr double kGoodbyeSeconds = 2;
+// How often a thread looks whether it was told to end its wait.
+constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
+
+// Runs a request; nothing but Error leaves.
+std::optional<Error> Run(const Request& request, RequestContext context) {
+  try {
+    request.run(context);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& exception) {
+    return Error(ErrorCode::kInternal, exception.what());
+  }
+}
+
+Error ClosedError() {
+  return Error(ErrorCode::kUnavailable,
+               "The communicator is closed: by close(), by MPI_Finalize, or because the process "
+               "ends.");
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
+                           Topology topology, std::unique_ptr<Timeline> timeline)
+    : limits_(std::move(limits)),
+      timeline_(std::move(timeline)),
+      transport_(std::move(transport)),
+      traced_transport_(transport_.get(), timeline_.get()),
+      rank_(transport_->rank()),
+      size_(transport_->size()),
+      topology_(std::move(topology)),
+      agreement_(*limits_),
+      thread_([this] { Loop(); }) {}
+
+Communicator::~Communicator() { End(std::nullopt); }
+
+void Communicator::CheckHome() const {
+  if (home_.IsHere()) return;
+  throw Error(ErrorCode::kUnavailable,
+              "rank " + std::to_string(rank_) +
+                  ": Expected the process that joined the group of ranks. Received: a child that "
+                  "was forked from it, which can't speak for the rank. Use tf_adasum in the rank "
+                  "itself, and children for work of other kinds.");
+}
+
+std::optional<Error> Communicator::Push(Request* request) {
+  if (broken_) return broken_;
+  if (is_closing_) return ClosedError();
+  if (timeline_) request->enqueued = Timeline::Clock::now();
+  pending_.push_back(std::move(*request));
+  ++num_enqueued_;
+  return std::nullopt;
+}
+
+void Communicator::Enqueue(Request request) {
+  std::optional<Error> refusal;
+  try {
+    CheckHome();
+    std::lock_guard<std::mutex> lock(mutex_);
+    refusal = Push(&request);
+  } catch (const Error& error) {
+    refusal = error;
+  }
+  if (refusal) {
+    request.done(&*refusal);
+  } else {
+    changed_.notify_all();
+  }
+}
+
+void Communicator::RunAndWait(Request request) {
+  CheckHome();
+  std::promise<std::optional<Error>> promise;
+  std::atomic<bool> is_done{false};
+  request.done = [&](const Error* error) {
+    is_done = true;
+    promise.set_value(error ? std::optional<Error>(*error) : std::nullopt);
+  };
+  bool has_turn = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::optional<Error> refusal = Push(&request);
+    if (refusal) throw *refusal;
+    has_turn = !std::exchange(is_turn_taken_, true);
+  }
+  if (has_turn) {
+    StandIn(is_done);
+  } else {
+    changed_.notify_all();
+  }
+  std::future<std::optional<Error>> future = promise.get_future();
+  while (future.wait_for(kLookForInterruptEvery) != std::future_status::ready) {
+    if (IsInterrupted()) Interrupt();
+  }
+  std::optional<Error> error = future.get();
+  if (error) throw *error;
+}
+
+void Communicator::Interrupt() {
+  // The thread that carries it out uses the caller's memory: it has to end first. A request that
+  // was begun can't be taken back from the others either.
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  Stop();
+  FailAll(InterruptedError());
+}
+
+void Communicator::StandIn(const std::atomic<bool>& is_done) {
+  DefaultFloats floats;
+  while (!is_done) {
+    if (IsInterrupted()) FailAll(InterruptedError());
+    const Intent* first = First();
+    if (first == nullptr) break;  // closing, which fails the request; or it has failed
+    Step(*first);
+  }
+  PassTurn();
+}
+
+void Communicator::PassTurn() {
+  bool is_awaited;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_turn_taken_ = false;
+    is_awaited = is_closing_ || !pending_.empty();
+  }
+  if (is_awaited) changed_.notify_all();
+}
+
+void Communicator::Close() { End(Departure::kClosed); }
+
+void Communicator::Leave() { End(Departure::kEnded); }
+
+void Communicator::End(std::optional<Departure> departure) {
+  if (!home_.IsHere()) return;
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  if (std::exchange(is_ended_, true)) return;
+  const Standing standing = Stop();
+  if (departure && standing == Standing::kTogether) SayGoodbye(*departure);
+  if (standing == Standing::kParted) ConcludeParted(*transport_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken_) broken_ = ClosedError();
+    standing_ = Standing::kScattered;
+  }
+  FailAll(ClosedError());
+  if (timeline_) timeline_->Close();
+}
+
+void Communicator::SayGoodbye(Departure departure) {
+  limits_->cancelled.store(false);
+  limits_->silence_seconds = std::min(limits_->silence_seconds, kGoodbyeSeconds);
+  try {
+    adasum::SayGoodbye(*transport_, departure);
+  } catch (const Error&) {
+    // A rank that takes nothing more in has ended, or has limits of its own.
+  }
+}
+
+Communicator::Standing Communicator::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_closing_ = true;
+    limits_->cancelled.store(true);
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !is_turn_taken_; });
+  return standing_;
+}
+
+void Communicator::Loop() {
+  DefaultFloats floats;  // not those of the thread that made this one
+  for (;;) {
+    const Intent* first = AwaitFirst();
+    if (first == nullptr) return;
+    Step(*first);
+    PassTurn();
+  }
+}
+
+void Communicator::Step(const Intent& first) {
+  try {
+    Decision decision = Agree(first);
+    if (decision.kind == Decision::Kind::kParted) {
+      FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kParted);
+    } else if (decision.kind == Decision::Kind::kLookAgain) {
+      LookAgainLater();
+    } else {
+      Carry(decision);
+    }
+  } catch (const Error& error) {
+    FailAll(error);
+  } catch (const std::exception& exception) {
+    FailAll(Error(ErrorCode::kInternal, exception.what()));
+  }
+}
+
+Decision Communicator::Agree(const Intent& first) {
+  TimelineSpan span(timeline_.get(), "agree");
+  return agreement_.Decide(transport(), first, [this] { return PendingIntents(); });
+}
+
+const Intent* Communicator::AwaitFirst() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return is_closing_ || (!pending_.empty() && !is_turn_taken_); });
+  if (is_closing_) return nullptr;
+  is_turn_taken_ = true;
+  return &pending_.front().intent;
+}
+
+const Intent* Communicator::First() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return is_closing_ || pending_.empty() ? nullptr : &pending_.front().intent;
+}
+
+std::vector<Intent> Communicator::PendingIntents() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Intent> intents;
+  for (const Request& request : pending_) intents.push_back(request.intent);
+  return intents;
+}
+
+Request Communicator::TakePending(size_t index) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Request request = std::move(pending_[index]);
+  pending_.erase(pending_.begin() + index);
+  return request;
+}
+
+void Communicator::Carry(const Decision& decision) {
+  Request request = TakePending(decision.index);
+  if (decision.kind == Decision::Kind::kFail) {
+    Error error(ErrorCode::kInvalidArgument,
+                "rank " + std::to_string(rank_) + ": " + decision.message);
+    request.done(&error);
+    return;
+  }
+  if (timeline_) timeline_->Add("queue: " + request.intent.name, request.enqueued, -1, 0);
+  auto begin = Timeline::Clock::now();
+  transport().Begin();
+  std::optional<Error> error =
+      Run(request, {transport(), *transport_, topology_, *limits_, timeline_.get(), state_});
+  if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
+  if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
+  // All was checked before the first byte, so that an error here is a lost peer or a failing
+  // library: the ranks no longer stand at the same point. First, so that a caller who hears of it
+  // can't have another request accepted. Lack of resources is found by all ranks together.
+  if (error && error->code() != ErrorCode::kResourceExhausted) FailAll(*error);
+  request.done(error ? &*error : nullptr);
+}
+
+void Communicator::LookAgainLater() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  int64_t num_seen = num_enqueued_;
+  changed_.wait_for(lock, kLookAgainAfter, [&] { return is_closing_ || num_enqueued_ > num_seen; });
+}
+
+void Communicator::FailAll(const Error& error, Standing standing) {
+  std::deque<Request> failed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (standing_ == Standing::kTogether) {
+      standing_ = standing;
+      broken_ = Error(ErrorCode::kUnavailable,
+                      std::string("This communicator can't be used any more; restart the ranks, "
+                                  "from the last checkpoint. It broke with: ") +
+                          error.what());
+    }
+    failed.swap(pending_);
+  }
+  for (const Request& request : failed) request.done(&error);
+}
+
+}  // namespace adasum

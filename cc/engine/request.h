@@ -1,0 +1,51 @@
+// One operation of all ranks, as the engine is handed it.
+#ifndef ADASUM_ENGINE_REQUEST_H_
+#define ADASUM_ENGINE_REQUEST_H_
+
+#include <functional>
+#include <memory>
+
+#include "cc/core/error.h"
+#include "cc/core/patience.h"
+#include "cc/core/timeline.h"
+#include "cc/core/transport.h"
+#include "cc/engine/agreement.h"
+#include "cc/engine/topology.h"
+
+namespace adasum {
+
+// What the code behind the requests keeps from one request to the next, such as buffers and
+// threads. The engine owns it and knows no more of it.
+class RequestState {
+ public:
+  virtual ~RequestState() = default;
+};
+
+// What a request works with while it is carried out.
+struct RequestContext {
+  Transport& transport;  // adds its messages to the timeline, if one is kept
+  Transport& untraced;   // the same transport, and the timeline hears nothing
+  const Topology& topology;
+  WaitLimits& limits;
+  Timeline* timeline;  // null unless one is kept
+  // Null until a request sets it. Destroyed before the transport.
+  std::unique_ptr<RequestState>& state;
+};
+
+// Called exactly once; null for success. Must not throw.
+using Done = std::function<void(const Error*)>;
+
+struct Request {
+  Intent intent;
+  // Runs on the communication thread once all ranks agreed; may throw Error.
+  std::function<void(RequestContext&)> run;
+  // Called on the thread that carries out requests or, after Close, on the caller's. Everything
+  // that `run` points to must stay until then.
+  Done done;
+  // Set by Enqueue.
+  Timeline::Clock::time_point enqueued = {};
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ENGINE_REQUEST_H_
