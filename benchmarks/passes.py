@@ -31,7 +31,7 @@ _COLUMNS = {
     "moments": ("moments",),
     "combine": ("combine", "add"),
     "deliver": ("deliver",),
-    "wait": ("exchange", "message", "meet"),
+    "wait": ("exchange", "message", "barrier"),
     "total": (_CALL,),
 }
 

@@ -1,4 +1,4 @@
-// What every algorithm is handed: a leaf's tensors, and what it reduces them with.
+// What every algorithm gets: a leaf's tensors, and what it reduces them with.
 #ifndef ADASUM_ALGORITHMS_COLLECTIVE_CONTEXT_H_
 #define ADASUM_ALGORITHMS_COLLECTIVE_CONTEXT_H_
 
@@ -16,14 +16,14 @@ namespace adasum {
 struct LeafScratch {
   // `memory` is where the leaf's tensors lie; it must outlive this.
   explicit LeafScratch(Memory& memory = HostMemory())
-      : work{Scratch(memory), Scratch(memory)}, landing(memory) {}
+      : work{Scratch(memory), Scratch(memory)}, receive(memory) {}
 
-  // The packed vector being combined, in one of two places in turn: a peer that reads this leaf's
-  // memory may be at it still when the next collective begins. A result depends on every leaf, so
-  // that nobody reads the one before the last any more.
+  // The fusion buffer, in two slots that alternate: a peer that reads this leaf's memory may still
+  // read one when the next collective begins. A result depends on every leaf, so that no peer reads
+  // the slot before that any more.
   Scratch work[2];
-  int turn = 0;
-  Scratch landing;  // what peers send, where their memory can't be read
+  int slot = 0;
+  Scratch receive;  // the receive buffer, for peers whose memory can't be read
   // The moments of one level, own and a peer's.
   std::vector<Moments> moments, their_moments;
 };

@@ -6,79 +6,78 @@
 
 namespace adasum {
 
-void Traversed::Gather(const Level& level, Range keep, const void* result, Range give) const {
-  // Where the peer's result can't be read, or others want it from this leaf: those of the levels
-  // before, or a folded leaf.
-  void* place = leaf.Holds(give) ? leaf.Work(give) : nullptr;
-  const void* theirs = transport.Exchange({level.peer, result, leaf.Bytes(keep)},
-                                          {level.peer, place, leaf.Bytes(give)});
+void HalvingContext::Gather(const Level& level, Range keep, const void* result, Range give) const {
+  // Own memory where the peer's result can't be read, or where others get it from this leaf: the
+  // peers of earlier levels, or a folded buffer.
+  void* own = buffer.Holds(give) ? buffer.Work(give) : nullptr;
+  const void* theirs = transport.Exchange({level.peer, result, buffer.Bytes(keep)},
+                                          {level.peer, own, buffer.Bytes(give)});
   bool is_passed_on = level.distance > 1 || schedule.fold == Fold::kTakes;
-  if (is_passed_on && theirs != place) {
-    arithmetic.Copy(place, theirs, leaf.Bytes(give));
-    theirs = place;
+  if (is_passed_on && theirs != own) {
+    arithmetic.Copy(own, theirs, buffer.Bytes(give));
+    theirs = own;
   }
-  leaf.Deliver(give, theirs);
+  buffer.Deliver(give, theirs);
 }
 
-Halving::Halving(const Traversed& traversed, const Level& level)
-    : in_(traversed),
+Halving::Halving(const HalvingContext& context, const Level& level)
+    : in_(context),
       level_(level),
-      is_last_(level.distance == traversed.schedule.levels.back().distance),
-      steps_(traversed.StepsWith(level.peer, level.keep, level.give)),
-      packs_twice_(level.distance == 1 && traversed.transport.needs_workspace() &&
-                   traversed.transport.CanRead(level.peer) && steps_.size() > Turns::kPacked),
-      given_(steps_.size()),
-      theirs_(steps_.size()),
-      moments_(traversed.scratch.moments) {
-  moments_.assign(traversed.reduction.NeedsMoments() ? traversed.leaf.num_segments() : 0, {});
+      is_last_(level.distance == context.schedule.levels.back().distance),
+      chunks_(context.ChunksWith(level.peer, level.keep, level.give)),
+      packs_twice_(level.distance == 1 && context.transport.needs_workspace() &&
+                   context.transport.CanRead(level.peer) && chunks_.size() > SlotRing::kSlots),
+      given_(chunks_.size()),
+      theirs_(chunks_.size()),
+      moments_(context.scratch.moments) {
+  moments_.assign(context.reduction.NeedsMoments() ? context.buffer.num_segments() : 0, {});
 }
 
 void Halving::Run() {
   if (packs_twice_ && moments_.empty()) {
-    first_packed_ = steps_.size();  // nothing to learn of the whole first
+    first_packed_ = chunks_.size();  // without moments, one pass is enough
   } else {
-    ExchangeSteps();
+    ExchangeChunks();
     SumOverBlock();
-    if (packs_twice_) first_packed_ = steps_.size() - Turns::kPacked;
+    if (packs_twice_) first_packed_ = chunks_.size() - SlotRing::kSlots;
   }
-  CombineSteps();
-  in_.leaf.SetCombined();
+  CombineChunks();
+  in_.buffer.SetCombined();
 }
 
 void Halving::Pack(int64_t i) {
-  given_[i] = PackedStep(i);
+  given_[i] = PackedChunk(i);
   in_.transport.Announce(1);
 }
 
-const void* Halving::PackedStep(int64_t i) {
-  const Turns& turns = in_.turns;
-  Range give = steps_.give(i);
-  char* place = level_.distance == 1 && turns.packed != nullptr
-                    ? turns.packed + (i % Turns::kPacked) * turns.bytes
-                    : in_.leaf.Work(give);
-  return in_.leaf.Packed(give, place);
+const void* Halving::PackedChunk(int64_t i) {
+  const SlotRing& slots = in_.slots;
+  Range give = chunks_.give(i);
+  char* to =
+      level_.distance == 1 && slots.begin != nullptr ? slots.SlotOf(i) : in_.buffer.Work(give);
+  return in_.buffer.Packed(give, to);
 }
 
 void Halving::Offer(int64_t i) {
-  Range keep = steps_.keep(i), give = steps_.give(i);
-  char* place = in_.transport.CanRead(level_.peer)
-                    ? nullptr
-                    : in_.Landing(in_.leaf.Bytes(level_.keep)) +
-                          in_.leaf.Bytes({level_.keep.begin, keep.begin});
-  theirs_[i] = in_.transport.Exchange({level_.peer, given_[i], in_.leaf.Bytes(give)},
-                                      {level_.peer, place, in_.leaf.Bytes(keep)});
+  Range keep = chunks_.keep(i), give = chunks_.give(i);
+  char* received = in_.transport.CanRead(level_.peer)
+                       ? nullptr
+                       : in_.ReceiveBuffer(in_.buffer.Bytes(level_.keep)) +
+                             in_.buffer.Bytes({level_.keep.begin, keep.begin});
+  theirs_[i] = in_.transport.Exchange({level_.peer, given_[i], in_.buffer.Bytes(give)},
+                                      {level_.peer, received, in_.buffer.Bytes(keep)});
 }
 
-// Each side learns what it needs to know of the other's vector. What a step gives is packed before
-// the moments of the steps in front of it, so that its exchange has no need to wait for them.
-void Halving::ExchangeSteps() {
-  const int64_t ahead = in_.arithmetic.StepsAhead();
-  for (int64_t i = -ahead; i < steps_.size(); ++i) {
-    if (i + ahead < steps_.size()) Pack(i + ahead);
+// Each side learns the moments of its half with the other's vector. Chunks are packed ahead of the
+// moments of earlier chunks, so that the exchange of a chunk does not wait for those.
+void Halving::ExchangeChunks() {
+  const int64_t ahead = in_.arithmetic.ChunksAhead();
+  for (int64_t i = -ahead; i < chunks_.size(); ++i) {
+    if (i + ahead < chunks_.size()) Pack(i + ahead);
     if (i < 0) continue;
     Offer(i);
     if (moments_.empty()) continue;
-    in_.arithmetic.AddMoments(in_.leaf.dtype(), Pieces(i, nullptr, false), moments_.data());
+    in_.arithmetic.AddMoments(in_.buffer.dtype(), Pieces(i, nullptr, false), moments_.data());
   }
 }
 
@@ -101,36 +100,36 @@ void Halving::SumOverBlock() {
   }
 }
 
-// From the last step to the first: the last are what the cache still has. When this rank hears of
-// a step, the peer has done with everything two steps before in this order, so that places taken
-// in turn are free, kPacked steps later. Where arithmetic works ahead, results go back that many
-// steps later.
-void Halving::CombineSteps() {
-  const int64_t num_steps = steps_.size();
-  const int64_t ahead = in_.arithmetic.StepsAhead();
-  for (int64_t i = num_steps - 1; i >= 0; --i) {
-    const bool is_returning = is_last_ && i + 1 + ahead < num_steps;
+// From the last chunk to the first: the last chunks are still in the cache. Slots are reused
+// round-robin: receiving chunk i proves that the peer finished chunk i + 2, so that a slot is free
+// after kSlots chunks. Where the arithmetic works ahead, results are returned that many chunks
+// later.
+void Halving::CombineChunks() {
+  const int64_t num_chunks = chunks_.size();
+  const int64_t ahead = in_.arithmetic.ChunksAhead();
+  for (int64_t i = num_chunks - 1; i >= 0; --i) {
+    const bool is_returning = is_last_ && i + 1 + ahead < num_chunks;
     if (i < first_packed_) {
       if (moments_.empty()) {
         Pack(i);
         Offer(i);
       } else {
-        // That of the steps that stayed it has combined the first, whose place is taken now.
-        if (!is_last_ && i == first_packed_ - 1) in_.transport.Meet(level_.peer);
-        PackedStep(i);  // to where the peer found it before
-        if (!is_returning) in_.transport.Meet(level_.peer);
+        // The peer has combined the first of the chunks that stayed packed: its slot is reused now.
+        if (!is_last_ && i == first_packed_ - 1) in_.transport.PairwiseBarrier(level_.peer);
+        PackedChunk(i);  // to the slot in which the peer found it before
+        if (!is_returning) in_.transport.PairwiseBarrier(level_.peer);
       }
     }
     if (is_returning) GiveBack(i + 1 + ahead);
-    CombineStep(i);
+    CombineChunk(i);
     if (is_last_) in_.transport.Announce(1);
   }
-  for (int64_t i = std::min(ahead, num_steps - 1); is_last_ && i >= 0; --i) GiveBack(i);
+  for (int64_t i = std::min(ahead, num_chunks - 1); is_last_ && i >= 0; --i) GiveBack(i);
 }
 
-void Halving::CombineStep(int64_t i) {
-  const std::vector<Piece> pieces = Pieces(i, in_.leaf.Work(steps_.keep(i)), is_last_);
-  in_.reduction.Combine({in_.leaf.dtype(), pieces,
+void Halving::CombineChunk(int64_t i) {
+  const std::vector<Piece> pieces = Pieces(i, in_.buffer.Work(chunks_.keep(i)), is_last_);
+  in_.reduction.Combine({in_.buffer.dtype(), pieces,
                          CountLeaves(in_.transport.rank(), in_.transport.size(), level_.distance),
                          is_last_, moments_, in_.arithmetic});
 }
@@ -138,13 +137,13 @@ void Halving::CombineStep(int64_t i) {
 std::vector<Piece> Halving::Pieces(int64_t i, void* out, bool is_final) const {
   const void* left = level_.is_left ? nullptr : theirs_[i];
   const void* right = level_.is_left ? theirs_[i] : nullptr;
-  return in_.leaf.Pieces(steps_.keep(i), left, right, out, is_final);
+  return in_.buffer.Pieces(chunks_.keep(i), left, right, out, is_final);
 }
 
 // The peer needs the result, too.
 void Halving::GiveBack(int64_t i) {
-  const Range keep = steps_.keep(i);
-  in_.Gather(level_, keep, in_.leaf.Work(keep), steps_.give(i));
+  const Range keep = chunks_.keep(i);
+  in_.Gather(level_, keep, in_.buffer.Work(keep), chunks_.give(i));
 }
 
 }  // namespace adasum

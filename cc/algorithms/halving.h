@@ -1,4 +1,4 @@
-// One level on the way down the tree: two leaves exchange halves of what both have, and each
+// One level of recursive halving: two leaves exchange halves of the range that both hold, and each
 // combines the half that it keeps.
 #ifndef ADASUM_ALGORITHMS_HALVING_H_
 #define ADASUM_ALGORITHMS_HALVING_H_
@@ -6,41 +6,43 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/algorithms/packed_leaf.h"
-#include "cc/algorithms/steps.h"
+#include "cc/algorithms/chunks.h"
+#include "cc/algorithms/fusion_buffer.h"
+#include "cc/algorithms/schedule.h"
 #include "cc/core/arithmetic.h"
-#include "cc/core/schedule.h"
 #include "cc/core/transport.h"
 #include "cc/reductions/reduction.h"
 
 namespace adasum {
 
-// Places behind a leaf's working buffer that its steps take in turn, so that they stay in a cache
-// however long the vector is; null where the vector has a place of its own for every step.
-struct Turns {
-  // As many steps as are packed and stay, from the moments to the combination: a peer may have them
-  // in its cache still. More of them, and longer vectors leave the caches; fewer, and a peer that
-  // shares no cache fetches twice what it could have kept.
-  static constexpr int64_t kPacked = 8;
+// A ring of slots for packed chunks, which stay in a cache however long the vector is. There is
+// none where every chunk has an address of its own.
+struct SlotRing {
+  // So many chunks stay packed from the moments to the combination: a peer may still have them in
+  // its cache. With more of them long vectors leave the caches; with fewer a peer that shares no
+  // cache fetches twice what it could have kept.
+  static constexpr int64_t kSlots = 8;
 
-  char* packed = nullptr;
-  int64_t bytes = 0;  // of one place
+  char* SlotOf(int64_t chunk) const { return begin + chunk % kSlots * slot_bytes; }
+
+  char* begin = nullptr;
+  int64_t slot_bytes = 0;
 };
 
-// What all levels of one traversal work with. Everything must outlive it.
-struct Traversed : CollectiveContext {
+// What all levels of one allreduce work with. Everything must outlive it.
+struct HalvingContext : CollectiveContext {
   const Schedule& schedule;
-  PackedLeaf& leaf;
-  Turns turns;
+  FusionBuffer& buffer;
+  SlotRing slots;
 
   // Every core has a cache of its own.
-  int64_t StepBytes(int peer) const { return transport.StepBytes(peer) * arithmetic.Width(); }
-  Steps StepsWith(int peer, Range keep, Range give) const {
-    return {keep, give, leaf.Elements(StepBytes(peer))};
+  int64_t ChunkBytes(int peer) const { return transport.ChunkBytes(peer) * arithmetic.Width(); }
+  Chunks ChunksWith(int peer, Range keep, Range give) const {
+    return {keep, give, buffer.Elements(ChunkBytes(peer))};
   }
-  // Where peers' bytes arrive that can't be read where they are.
-  char* Landing(int64_t num_bytes) const {
-    return static_cast<char*>(scratch.landing.Get(num_bytes));
+  // For bytes of peers that can't be read in place.
+  char* ReceiveBuffer(int64_t num_bytes) const {
+    return static_cast<char*>(scratch.receive.Get(num_bytes));
   }
   // Sends the result of `keep`, receives that of `give` and delivers it.
   void Gather(const Level& level, Range keep, const void* result, Range give) const;
@@ -48,33 +50,33 @@ struct Traversed : CollectiveContext {
 
 class Halving {
  public:
-  // `level` is one of traversed.schedule.levels, or a fold: distance 0, nothing to give.
-  Halving(const Traversed& traversed, const Level& level);
+  // `level` is one of context.schedule.levels, or a fold: distance 0, nothing to give.
+  Halving(const HalvingContext& context, const Level& level);
 
-  // If the level is the last one, its result goes back to the peer at once.
+  // The last level also returns its result to the peer.
   void Run();
 
  private:
-  void ExchangeSteps();
+  void ExchangeChunks();
   void SumOverBlock();
-  void CombineSteps();
-  void CombineStep(int64_t i);
+  void CombineChunks();
+  void CombineChunk(int64_t i);
   void GiveBack(int64_t i);
   void Pack(int64_t i);
   void Offer(int64_t i);
-  const void* PackedStep(int64_t i);
+  const void* PackedChunk(int64_t i);
   std::vector<Piece> Pieces(int64_t i, void* out, bool is_final) const;
 
-  const Traversed& in_;
+  const HalvingContext& in_;
   const Level& level_;
   const bool is_last_;
-  const Steps steps_;
-  // Whether steps are packed twice, for the moments and again for the combination, since memory
-  // for all of them would not stay in the cache. A decision that the peer must make alike.
+  const Chunks chunks_;
+  // Whether chunks are packed twice, for the moments and again for the combination, since memory
+  // for all of them would not stay in the cache. The peer decides alike.
   const bool packs_twice_;
-  // From here on packed steps stay from the moments to the combination.
+  // From here on packed chunks stay from the moments to the combination.
   int64_t first_packed_ = 0;
-  // Of every step, what this leaf gives, and what the peer gives.
+  // Of every chunk, what this leaf gives, and what the peer gives.
   std::vector<const void*> given_;
   std::vector<const void*> theirs_;
   std::vector<Moments>& moments_;

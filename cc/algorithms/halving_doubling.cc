@@ -3,36 +3,36 @@
 #include <algorithm>
 
 #include "cc/algorithms/halving.h"
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 
 namespace adasum {
 namespace {
 
-// One run. Passes over memory for a vector of B bytes, the first level with a leaf whose memory can
-// be read, S bytes of it at a time so that the peer's part is in the cache:
-//   moments: the half that the peer wants is packed (reads B/2, writes S in turn), and the own half
-//     is read beside the peer's packed one (B/2 + S in turn);
-//   combination: the same again, for the last kPacked steps without the packing; it writes B/2.
-// Every further level goes through half as much: the own values are packed by then.
-class Traversal {
+// One allreduce. Passes over memory for a vector of B bytes at the first level, with a leaf whose
+// memory can be read, in chunks of S bytes so that the peer's part stays in the cache:
+//   moments: packs the half that the peer wants (reads B/2, writes slots of S bytes), and reads the
+//     own half (B/2) beside the peer's packed one (slots);
+//   combination: the same again, but the last kSlots chunks are still packed; writes B/2.
+// Every further level reads half as much: the own values are packed by then.
+class Allreduce {
  public:
-  Traversal(const LeafTensors& tensors, const CollectiveContext& context)
+  Allreduce(const LeafTensors& tensors, const CollectiveContext& context)
       : transport_(context.transport),
-        leaf_(tensors, context),
-        all_(leaf_.all()),
+        buffer_(tensors, context),
+        all_(buffer_.all()),
         schedule_(MakeSchedule(transport_.rank(), transport_.size(), all_.size())),
-        traversed_{context, schedule_, leaf_, {}} {}
+        context_{context, schedule_, buffer_, {}} {}
 
   void Run() {
     Open();
     if (schedule_.fold == Fold::kGives) return GiveAll();
     if (schedule_.fold == Fold::kTakes) TakeFold();
-    for (const Level& level : schedule_.levels) Halving(traversed_, level).Run();
+    for (const Level& level : schedule_.levels) Halving(context_, level).Run();
     for (auto level = schedule_.levels.rbegin() + 1; level < schedule_.levels.rend(); ++level) {
-      Steps steps = traversed_.StepsWith(level->peer, level->keep, level->give);
-      transport_.Announce(steps.size());  // what was received is delivered meanwhile
-      for (int64_t i = 0; i < steps.size(); ++i) {
-        traversed_.Gather(*level, steps.keep(i), leaf_.Work(steps.keep(i)), steps.give(i));
+      Chunks chunks = context_.ChunksWith(level->peer, level->keep, level->give);
+      transport_.Announce(chunks.size());  // what was received is delivered meanwhile
+      for (int64_t i = 0; i < chunks.size(); ++i) {
+        context_.Gather(*level, chunks.keep(i), buffer_.Work(chunks.keep(i)), chunks.give(i));
       }
     }
     if (schedule_.fold == Fold::kTakes) ReturnToFolded();
@@ -42,61 +42,61 @@ class Traversal {
   void Open() {
     if (!transport_.needs_workspace() || schedule_.fold != Fold::kNone ||
         !transport_.CanRead(schedule_.levels[0].peer)) {
-      return leaf_.Open(all_, 0);
+      return buffer_.Open(all_, 0);
     }
-    // The peer of the first level, the only one to want packed inputs, reads them step by step.
+    // The peer of the first level, the only one to want packed inputs, reads them chunk by chunk.
     const Level& first = schedule_.levels[0];
-    const Steps steps = traversed_.StepsWith(first.peer, first.keep, first.give);
-    const int64_t bytes = std::max(leaf_.Bytes(steps.keep(0)), leaf_.Bytes(steps.give(0)));
-    leaf_.Open(first.keep, std::min(Turns::kPacked, steps.size()) * bytes);
-    traversed_.turns = {leaf_.Extra(), bytes};
+    const Chunks chunks = context_.ChunksWith(first.peer, first.keep, first.give);
+    const int64_t bytes = std::max(buffer_.Bytes(chunks.keep(0)), buffer_.Bytes(chunks.give(0)));
+    buffer_.Open(first.keep, std::min(SlotRing::kSlots, chunks.size()) * bytes);
+    context_.slots = {buffer_.Extra(), bytes};
   }
 
-  // A leaf beyond the power of two gives everything away and hears the result last.
+  // A leaf beyond the power of two gives everything away and receives the result last.
   void GiveAll() {
     int peer = schedule_.fold_peer;
-    Steps steps = traversed_.StepsWith(peer, {}, all_);
-    for (int64_t i = 0; i < steps.size(); ++i) {
-      Range part = steps.give(i);
-      transport_.Exchange({peer, leaf_.Packed(part, leaf_.Work(part)), leaf_.Bytes(part)},
+    Chunks chunks = context_.ChunksWith(peer, {}, all_);
+    for (int64_t i = 0; i < chunks.size(); ++i) {
+      Range part = chunks.give(i);
+      transport_.Exchange({peer, buffer_.Packed(part, buffer_.Work(part)), buffer_.Bytes(part)},
                           {peer, nullptr, 0});
     }
-    for (int64_t i = 0; i < steps.size(); ++i) {
-      Range part = steps.give(i);
-      void* landing =
-          leaf_.WorksInOutput() ? leaf_.Work(part) : traversed_.Landing(leaf_.Bytes(part));
-      leaf_.Deliver(part,
-                    transport_.Exchange({peer, nullptr, 0}, {peer, landing, leaf_.Bytes(part)}));
+    for (int64_t i = 0; i < chunks.size(); ++i) {
+      Range part = chunks.give(i);
+      void* received = buffer_.WorksInOutput() ? buffer_.Work(part)
+                                               : context_.ReceiveBuffer(buffer_.Bytes(part));
+      buffer_.Deliver(
+          part, transport_.Exchange({peer, nullptr, 0}, {peer, received, buffer_.Bytes(part)}));
     }
   }
 
   void TakeFold() {
-    // Both vectors are here whole: there is nobody to sum the moments with, at distance 0.
+    // This leaf has both vectors whole: at distance 0 no rank adds to the moments.
     Level fold{0, schedule_.fold_peer, all_, {}, true};
-    Halving(traversed_, fold).Run();
+    Halving(context_, fold).Run();
   }
 
   void ReturnToFolded() {
     int peer = schedule_.fold_peer;
-    Steps steps = traversed_.StepsWith(peer, all_, {});
-    transport_.Announce(steps.size());
-    for (int64_t i = 0; i < steps.size(); ++i) {
-      Range part = steps.keep(i);
-      transport_.Exchange({peer, leaf_.Work(part), leaf_.Bytes(part)}, {peer, nullptr, 0});
+    Chunks chunks = context_.ChunksWith(peer, all_, {});
+    transport_.Announce(chunks.size());
+    for (int64_t i = 0; i < chunks.size(); ++i) {
+      Range part = chunks.keep(i);
+      transport_.Exchange({peer, buffer_.Work(part), buffer_.Bytes(part)}, {peer, nullptr, 0});
     }
   }
 
   Transport& transport_;
-  PackedLeaf leaf_;
+  FusionBuffer buffer_;
   const Range all_;
   const Schedule schedule_;
-  Traversed traversed_;
+  HalvingContext context_;
 };
 
 }  // namespace
 
 void HalvingDoubling(const LeafTensors& tensors, const CollectiveContext& context) {
-  Traversal(tensors, context).Run();
+  Allreduce(tensors, context).Run();
 }
 
 }  // namespace adasum

@@ -1,4 +1,4 @@
-// Down the tree by halves and back: for any number of leaves on any wire.
+// Recursive halving, then doubling: for any number of leaves on any transport.
 #ifndef ADASUM_ALGORITHMS_HALVING_DOUBLING_H_
 #define ADASUM_ALGORITHMS_HALVING_DOUBLING_H_
 

@@ -1,4 +1,4 @@
-// The traversal for short vectors: partners swap them whole, and both combine all of it.
+// Recursive doubling, for short vectors: partners exchange whole vectors, and both combine them.
 #ifndef ADASUM_ALGORITHMS_RECURSIVE_DOUBLING_H_
 #define ADASUM_ALGORITHMS_RECURSIVE_DOUBLING_H_
 

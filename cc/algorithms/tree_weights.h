@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "cc/algorithms/schedule.h"
 #include "cc/core/arithmetic.h"
-#include "cc/core/schedule.h"
 #include "cc/reductions/reduction.h"
 
 namespace adasum {

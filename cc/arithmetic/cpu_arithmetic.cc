@@ -113,7 +113,7 @@ void CpuArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stack
 template <typename Part, typename Write>
 void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& parts,
                                 Write write) {
-  // A result that goes to two places is made in the first cache, a tile at a time.
+  // A result that goes to two addresses is made in the first cache, a tile at a time.
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
   alignas(64) char made[kTileBytes];
@@ -126,9 +126,9 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       Part part = Slice(whole, begin * element_bytes, std::min(tile, whole.num_elements - begin));
       const int64_t num_bytes = part.num_elements * element_bytes;
       void* const out = part.out;
-      if (passes_caches_) part.out = made;
+      if (uses_streaming_stores_) part.out = made;
       write(part);
-      if (passes_caches_) kernels_.stream(out, made, num_bytes);
+      if (uses_streaming_stores_) kernels_.stream(out, made, num_bytes);
       Deliver(part.copy, part.out, num_bytes);
     }
   }
@@ -187,13 +187,13 @@ void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
 }
 
 void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
-  if (passes_caches_) return kernels_.stream(to, from, num_bytes);
+  if (uses_streaming_stores_) return kernels_.stream(to, from, num_bytes);
   Copy(to, from, num_bytes);
 }
 
 void CpuArithmetic::Finish() {
 #if defined(__x86_64__)
-  if (passes_caches_) __builtin_ia32_sfence();
+  if (uses_streaming_stores_) __builtin_ia32_sfence();
 #endif
 }
 

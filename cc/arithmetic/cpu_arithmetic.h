@@ -15,8 +15,8 @@ class CpuArithmetic : public Arithmetic {
   // memory then: sooner than in another core's cache, unless the two share one, and a line that a
   // peer has read need not be taken back from it before it is written again.
   explicit CpuArithmetic(const CpuKernels& kernels = KernelsOf(WidestInstructionSet()),
-                         bool passes_caches = false)
-      : kernels_(kernels), passes_caches_(passes_caches) {}
+                         bool uses_streaming_stores = false)
+      : kernels_(kernels), uses_streaming_stores_(uses_streaming_stores) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
@@ -37,7 +37,7 @@ class CpuArithmetic : public Arithmetic {
   void ForEachTile(int64_t element_bytes, const std::vector<Part>& parts, Write write);
 
   const CpuKernels& kernels_;
-  const bool passes_caches_;
+  const bool uses_streaming_stores_;
 };
 
 }  // namespace adasum

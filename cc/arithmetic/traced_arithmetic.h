@@ -13,7 +13,7 @@ class TracedArithmetic : public Arithmetic {
   TracedArithmetic(Arithmetic* inner, Timeline* timeline) : inner_(inner), timeline_(timeline) {}
 
   int Width() const override { return inner_->Width(); }
-  int StepsAhead() const override { return inner_->StepsAhead(); }
+  int ChunksAhead() const override { return inner_->ChunksAhead(); }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override {
     TimelineSpan span(timeline_, "moments", -1, Bytes(dtype, pieces));
     inner_->AddMoments(dtype, pieces, moments);

@@ -16,7 +16,7 @@
 namespace adasum {
 namespace {
 
-// Never exchanges anything: traversals of one leaf have no steps.
+// Never exchanges anything: a leaf alone has no peers.
 class SelfTransport : public Transport {
  public:
   int rank() const override { return 0; }
@@ -29,11 +29,11 @@ class SelfTransport : public Transport {
 class SelfGroup : public Group {
  public:
   SelfGroup() {
-    auto limits = std::make_unique<WaitLimits>();
-    ReadWaitLimits(limits.get());
+    auto waits = std::make_unique<WaitControl>();
+    ReadTimeouts(&waits->timeouts);
     Topology topology;
     topology.instruction_set = WidestInstructionSet();
-    communicator_ = std::make_unique<Communicator>(std::move(limits),
+    communicator_ = std::make_unique<Communicator>(std::move(waits),
                                                    std::make_unique<SelfTransport>(), topology);
   }
   std::shared_ptr<Group> Split(std::optional<int> color, int, const std::string&) override {
@@ -59,15 +59,15 @@ class MpiGroup : public Group {
       : world_(std::move(world)) {
     std::vector<MpiTransport::Member> receivers;
     for (const Member& member : members) receivers.push_back({member.world_rank, member.context});
-    auto limits = std::make_unique<WaitLimits>();
-    ReadWaitLimits(limits.get());
-    auto mpi = std::make_unique<MpiTransport>(world_, std::move(receivers), *limits);
+    auto waits = std::make_unique<WaitControl>();
+    ReadTimeouts(&waits->timeouts);
+    auto mpi = std::make_unique<MpiTransport>(world_, std::move(receivers), *waits);
     Topology topology = TopologyOf(members, mpi->rank());
-    limits->hot_pauses = HotPauses(topology.local_size);
+    waits->hot_pauses = HotPauses(topology.local_size);
     std::unique_ptr<Transport> transport =
-        HostTransport::Make(std::move(mpi), HostsOf(members), *limits);
-    communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(transport),
-                                                   topology, TimelineOrNull(world_->rank()));
+        HostTransport::Make(std::move(mpi), HostsOf(members), *waits);
+    communicator_ = std::make_unique<Communicator>(std::move(waits), std::move(transport), topology,
+                                                   TimelineOrNull(world_->rank()));
   }
 
   std::shared_ptr<Group> Split(std::optional<int> color, int key,
@@ -95,7 +95,7 @@ class MpiGroup : public Group {
       }
       members = GatherMembers(context.transport, mine);
     };
-    communicator_->RunAndWait({Intent(name, "split"), tell, nullptr});
+    communicator_->RunAndWait({RequestKey(name, "split"), tell, nullptr});
     try {
       // Out here: an error inside of a request would break the communicator.
       CheckMembers(members);
@@ -115,14 +115,14 @@ class MpiGroup : public Group {
 std::shared_ptr<Group> MakeSelfGroup() { return Shared(std::make_unique<SelfGroup>()); }
 
 std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
-  std::shared_ptr<MpiWorld> world = MpiWorld::Duplicate(fortran_handle, &LeaveAll);
+  std::shared_ptr<MpiWorld> world = MpiWorld::Duplicate(fortran_handle, &ShutdownAll);
   // The first one in a new world, and so the same on all ranks.
   const int context = world->contexts().Take();
   std::vector<MpiTransport::Member> everyone;
   for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context});
-  WaitLimits limits;
-  ReadWaitLimits(&limits);
-  MpiTransport transport(world, everyone, limits);
+  WaitControl waits;
+  ReadTimeouts(&waits.timeouts);
+  MpiTransport transport(world, everyone, waits);
   std::vector<Member> members = GatherMembers(transport, ThisMember(world->rank(), context, 0, 0));
   CheckMembers(members);
   return Shared(std::make_unique<MpiGroup>(world, members));

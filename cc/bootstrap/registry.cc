@@ -73,7 +73,7 @@ void Unregister(int64_t id) {
 
 void Release(int64_t id) { Take(id); }
 
-void LeaveAll() {
+void ShutdownAll() {
   Registry& registry = TheRegistry();
   if (!registry.home.IsHere()) return;
   std::vector<std::shared_ptr<Group>> groups;
@@ -84,7 +84,7 @@ void LeaveAll() {
       entry.registered.reset();
     }
   }
-  for (const std::shared_ptr<Group>& group : groups) group->communicator().Leave();
+  for (const std::shared_ptr<Group>& group : groups) group->communicator().Shutdown();
   groups.clear();
   AwaitClosed();
 }

@@ -21,7 +21,7 @@ void Unregister(int64_t id);
 // Takes the id back. The group stays open while anybody else has it: functions of TensorFlow may.
 void Release(int64_t id);
 // Leaves all groups; called before the interpreter and MPI end.
-void LeaveAll();
+void ShutdownAll();
 
 }  // namespace adasum
 

@@ -35,11 +35,11 @@ Request MakeRequest(AllreduceTensors tensors, Done done) {
                 "Expected tensors in host memory for a local reduction. Received: tensors on a "
                 "GPU. Run the op on the CPU.");
   }
-  Intent intent(tensors.name, Signature(tensors, spec));
+  RequestKey key(tensors.name, Signature(tensors, spec));
   auto run = [tensors = std::move(tensors), spec](RequestContext& context) {
     ExecuteAllreduce(tensors, spec, context);
   };
-  return {std::move(intent), std::move(run), std::move(done)};
+  return {std::move(key), std::move(run), std::move(done)};
 }
 
 }  // namespace

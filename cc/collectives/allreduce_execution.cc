@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/collectives/blocks.h"
@@ -50,15 +50,17 @@ class Execution {
     if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
       state_.scratch.resize(num_replicas_);
     }
-    const StoreChoice::Kind kind{tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0],
-                                 segments_.num_elements() * ElementBytes(tensors_.dtype)};
+    const StreamingStorePolicy::Kind kind{tensors_.reduction,
+                                          tensors_.outputs[0] == tensors_.inputs[0][0],
+                                          segments_.num_elements() * ElementBytes(tensors_.dtype)};
     const bool is_large = kind.num_bytes >= kMoreThanCached;
-    const bool passes_caches = is_large && state_.store_choice.PassesCaches(kind);
-    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), passes_caches);
+    const bool uses_streaming_stores =
+        is_large && state_.streaming_store_policy.UsesStreamingStores(kind);
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores);
     const auto begin = std::chrono::steady_clock::now();
     RunWith(cpu);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (is_large) state_.store_choice.Note(kind, passes_caches, took.count());
+    if (is_large) state_.streaming_store_policy.Note(kind, uses_streaming_stores, took.count());
   }
 
  private:
@@ -96,8 +98,8 @@ class Execution {
     } else {
       state_.leaves.ForEach(num_replicas_, [&](int replica, Transport& all) {
         if (hierarchy == nullptr) return reduce(replica, all);
-        GroupTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_),
-                            GroupTransport::Reach::kOneHost);
+        SubsetTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_),
+                             SubsetTransport::Reach::kOneHost);
         reduce(replica, host);
       });
     }
@@ -119,8 +121,7 @@ class Execution {
       return std::nullopt;
     }
     try {
-      tensors_.device->Run(replica, with.transport, context_.limits,
-                           OnDevice(leaf, with.reduction));
+      tensors_.device->Run(replica, with.transport, context_.waits, OnDevice(leaf, with.reduction));
       return std::nullopt;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kResourceExhausted) throw;

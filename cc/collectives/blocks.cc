@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 
 namespace adasum {
 namespace {

@@ -34,12 +34,12 @@ void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done) 
                                                  "). Received: " + std::to_string(tensors.root));
     return done(&error);
   }
-  Intent intent(tensors.name,
-                "broadcast from " + std::to_string(tensors.root) + " of " + tensors.signature);
+  RequestKey key(tensors.name,
+                 "broadcast from " + std::to_string(tensors.root) + " of " + tensors.signature);
   auto run = [tensors = std::move(tensors)](RequestContext& context) {
     RunBroadcast(tensors, context.transport);
   };
-  communicator.Enqueue({std::move(intent), std::move(run), std::move(done)});
+  communicator.Enqueue({std::move(key), std::move(run), std::move(done)});
 }
 
 }  // namespace adasum

@@ -8,19 +8,19 @@
 #include "cc/algorithms/collective_context.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaves.h"
-#include "cc/collectives/store_choice.h"
+#include "cc/collectives/streaming_store_policy.h"
 #include "cc/engine/request.h"
 
 namespace adasum {
 
 struct CollectiveState : RequestState {
   explicit CollectiveState(RequestContext& context)
-      : leaves(&context.limits, &context.untraced, context.timeline) {}
+      : leaves(&context.waits, &context.untraced, context.timeline) {}
 
   Leaves leaves;
   std::vector<LeafScratch> scratch;  // of each replica of this process
   HierarchyScratch hierarchy_scratch;
-  StoreChoice store_choice;
+  StreamingStorePolicy streaming_store_policy;
 };
 
 // Made by the communicator's first collective. Requests of other kinds keep nothing.

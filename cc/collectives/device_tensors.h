@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/core/arithmetic.h"
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -31,7 +31,7 @@ class DeviceTensors {
   // at the same time. Throws what that throws, when no work on the tensors is left; and
   // ResourceExhausted, on all leaves of `transport` alike and before any of them has sent
   // something, where the device of one lacks the memory for reduce.room.
-  virtual void Run(int replica, Transport& transport, const WaitLimits& limits,
+  virtual void Run(int replica, Transport& transport, const WaitControl& waits,
                    const ReduceOnDevice& reduce) = 0;
 };
 

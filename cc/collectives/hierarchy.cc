@@ -24,14 +24,14 @@ int FewestRanks(const HostRanks& hosts) {
 }  // namespace
 
 Hierarchy::Hierarchy(Transport* all, const HostRanks& hosts, HierarchyScratch* scratch)
-    : host_(all, HostOf(all->rank(), hosts), GroupTransport::Reach::kOneHost),
+    : host_(all, HostOf(all->rank(), hosts), SubsetTransport::Reach::kOneHost),
       num_runs_(FewestRanks(hosts)),
       scratch_(scratch),
       has_several_hosts_(hosts.size() > 1) {
   if (!has_several_hosts_ || host_.rank() >= num_runs_) return;
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : hosts) counterparts.push_back(ranks[host_.rank()]);
-  across_.emplace(all, std::move(counterparts), GroupTransport::Reach::kSeveralHosts);
+  across_.emplace(all, std::move(counterparts), SubsetTransport::Reach::kSeveralHosts);
 }
 
 // One list of tensors, as the stages hand it on.
@@ -111,12 +111,12 @@ void Hierarchy::SpreadRuns(const Tensors& tensors) {
     runs[k] = {tensors.segments.offset(run.begin), tensors.segments.offset(run.end)};
     longest = std::max(longest, runs[k].size());
   }
-  const int64_t step = BlockBytes(host_) / ElementBytes(tensors.dtype);
-  for (int64_t done = 0; done < longest; done += step) {
+  const int64_t chunk = BlockBytes(host_) / ElementBytes(tensors.dtype);
+  for (int64_t done = 0; done < longest; done += chunk) {
     std::vector<Range> parts;
     for (const Range& run : runs) {
       parts.push_back(
-          {std::min(run.begin + done, run.end), std::min(run.begin + done + step, run.end)});
+          {std::min(run.begin + done, run.end), std::min(run.begin + done + chunk, run.end)});
     }
     SpreadParts(tensors, parts);
   }
@@ -137,9 +137,9 @@ void Hierarchy::SpreadParts(const Tensors& tensors, const std::vector<Range>& pa
     if (peer >= host_.size()) continue;
     int64_t peer_bytes = parts[peer].size() * element_bytes;
     if (own_bytes + peer_bytes == 0) continue;
-    void* landing = host_.needs_workspace() ? nullptr : scratch_->across.landing.Get(peer_bytes);
+    void* received = host_.needs_workspace() ? nullptr : scratch_->across.receive.Get(peer_bytes);
     const char* theirs = static_cast<const char*>(
-        host_.Exchange({peer, shown, own_bytes}, {peer, landing, peer_bytes}));
+        host_.Exchange({peer, shown, own_bytes}, {peer, received, peer_bytes}));
     tensors.ForEachPiece(parts[peer], [&](void* address, int64_t offset, int64_t num_bytes) {
       tensors.arithmetic.Deliver(address, theirs + offset, num_bytes);
     });

@@ -14,7 +14,7 @@
 #include "cc/algorithms/collective_context.h"
 #include "cc/core/segments.h"
 #include "cc/engine/topology.h"
-#include "cc/transport/group_transport.h"
+#include "cc/transport/subset_transport.h"
 
 namespace adasum {
 
@@ -27,11 +27,11 @@ struct HierarchyScratch {
 
 // One rank's way through the stages.
 //
-// Where peers read this rank's memory, every place of it is written again only after they have
-// finished with it, also between stages of which not all ranks of the host are part:
+// Where peers read this rank's memory, it is written again only after they have finished with it,
+// also between stages in which not all ranks of the host take part:
 // * A workspace is read on this host only. Of two in a row the second may be filled while the
-//   first is still read; a third takes the first one's place. In between lies either a block of
-//   stage 1, whose result depends on every leaf of the host, or a step of stage 3, which begins
+//   first is still read; a third overwrites the first. In between lies either a block of
+//   stage 1, whose result depends on every leaf of the host, or a chunk of stage 3, which begins
 //   with a barrier of the host. Stage 2 has no workspace: its peers are elsewhere.
 // * Leaves that are threads read the outputs and the scratch of stage 1 and 2 in place. A barrier
 //   of the host precedes the writes of stage 2; stage 3 writes only what stage 2 has not touched
@@ -59,14 +59,14 @@ class Hierarchy {
   Range Run(const Segments& segments, int k) const;
   void ReduceOwnRun(const Reduction& reduction, const Tensors& tensors);
   void SpreadRuns(const Tensors& tensors);
-  // One step of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list.
+  // One chunk of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list.
   void SpreadParts(const Tensors& tensors, const std::vector<Range>& parts);
   // Memory that the others of this host can read.
   void* Shown(int64_t num_bytes);
 
-  GroupTransport host_;
+  SubsetTransport host_;
   int num_runs_;
-  std::optional<GroupTransport> across_;  // the k-th ranks of all hosts, for k < num_runs_
+  std::optional<SubsetTransport> across_;  // the k-th ranks of all hosts, for k < num_runs_
   HierarchyScratch* scratch_;
   bool has_several_hosts_;
 };

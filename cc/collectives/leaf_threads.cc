@@ -44,7 +44,7 @@ void LeafThreads::ForEach(ThreadHub* hub, const std::function<void(int)>& body) 
   std::unique_lock<std::mutex> lock(mutex_);
   finished_.wait(lock, [this] { return num_running_ == 0; });
   body_ = nullptr;
-  limits_.leaf_failed.store(false);
+  waits_.cancellation.SetLeafFailed(false);
   if (first_) std::rethrow_exception(std::exchange(first_, nullptr));
 }
 
@@ -71,7 +71,7 @@ void LeafThreads::Run(int leaf) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (!first_) first_ = std::current_exception();
-      limits_.leaf_failed.store(true);
+      waits_.cancellation.SetLeafFailed(true);
     }
     hub_->Wake();
   }

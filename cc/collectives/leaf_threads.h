@@ -11,15 +11,15 @@
 #include <thread>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/transport/thread_transport.h"
 
 namespace adasum {
 
 class LeafThreads {
  public:
-  // `limits` is what the leaves wait by; it must outlive this.
-  explicit LeafThreads(WaitLimits* limits) : limits_(*limits) {}
+  // `waits` is what the leaves wait by; it must outlive this.
+  explicit LeafThreads(WaitControl* waits) : waits_(*waits) {}
   ~LeafThreads();
   LeafThreads(const LeafThreads&) = delete;
   LeafThreads& operator=(const LeafThreads&) = delete;
@@ -37,7 +37,7 @@ class LeafThreads {
   void Loop(int leaf);
   void Run(int leaf);
 
-  WaitLimits& limits_;
+  WaitControl& waits_;
   std::mutex mutex_;
   std::condition_variable begun_, finished_;
   // One call of ForEach; under mutex_.

@@ -30,13 +30,13 @@ void Leaves::Open(int num_replicas) {
   for (int process = 0; process < processes_.size(); ++process) {
     num_near += process != processes_.rank() && processes_.CanRead(process);
   }
-  limits_.hot_pauses = std::min(limits_.hot_pauses, HotPauses(num_near * num_replicas));
-  host_ = HostLeaves::Make(processes_, num_replicas, limits_);
+  waits_.hot_pauses = std::min(waits_.hot_pauses, HotPauses(num_near * num_replicas));
+  host_ = HostLeaves::Make(processes_, num_replicas, waits_);
   num_open_ = num_replicas;
 }
 
 void Leaves::ForEach(int num_replicas, const std::function<void(int, Transport&)>& body) {
-  ThreadHub hub(num_replicas, limits_);
+  ThreadHub hub(num_replicas, waits_);
   if (host_) host_->Begin();
   threads_.ForEach(&hub, [&](int replica) {
     LeafTransport transport(&processes_, &hub, host_.get(), replica);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cc/collectives/leaf_threads.h"
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 #include "cc/transport/host_leaves.h"
@@ -16,10 +16,10 @@ namespace adasum {
 
 class Leaves {
  public:
-  // `processes` connects the processes, `limits` is what it waits by; `timeline` may be null. All
+  // `processes` connects the processes, `waits` is what it waits by; `timeline` may be null. All
   // must outlive this.
-  Leaves(WaitLimits* limits, Transport* processes, Timeline* timeline)
-      : limits_(*limits), processes_(*processes), timeline_(timeline), threads_(limits) {}
+  Leaves(WaitControl* waits, Transport* processes, Timeline* timeline)
+      : waits_(*waits), processes_(*processes), timeline_(timeline), threads_(waits) {}
 
   // Sees to threads and wires for so many replicas; the first time it is collective. Throws
   // ResourceExhausted, on all ranks alike and naming the rank, where a thread can't be had.
@@ -30,7 +30,7 @@ class Leaves {
   void ForEach(int num_replicas, const std::function<void(int, Transport&)>& body);
 
  private:
-  WaitLimits& limits_;
+  WaitControl& waits_;
   Transport& processes_;
   Timeline* const timeline_;
   int num_open_ = 1;

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaf_threads.h"
@@ -39,14 +39,14 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
   const int num_leaves = static_cast<int>(inputs.size());
   const HostRanks hosts = HostsOfNeighbours(simulated.leaves_per_host, num_leaves);
   const Segments segments(num_elements);
-  WaitLimits limits;
-  ReadWaitLimits(&limits);
-  ThreadHub hub(num_leaves, limits);
+  WaitControl waits;
+  ReadTimeouts(&waits.timeouts);
+  ThreadHub hub(num_leaves, waits);
   CpuArithmetic arithmetic(KernelsOf(simulated.instruction_set));
   // Out here, since peers may read a leaf's memory until every leaf is done.
   std::vector<LeafScratch> scratch(num_leaves);
   std::vector<HierarchyScratch> hierarchy_scratch(num_leaves);
-  LeafThreads threads(&limits);
+  LeafThreads threads(&waits);
   threads.Grow(num_leaves);
   threads.ForEach(&hub, [&](int rank) {
     ThreadTransport transport(&hub, rank);

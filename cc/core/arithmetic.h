@@ -12,7 +12,7 @@
 namespace adasum {
 
 // Part of one segment. `out` may be the same address as either operand, not overlap otherwise; so
-// may `copy`, a second place for the result, null where none is wanted.
+// may `copy`, a second address for the result, null where none is wanted.
 struct Piece {
   int64_t segment;
   const void* left;
@@ -56,14 +56,14 @@ class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
 
-  // How many cores work at once: as many times longer are the steps worth taking. Equal on all
+  // How many cores work at once: as many times longer are the chunks worth taking. Equal on all
   // ranks of a collective.
   virtual int Width() const { return 1; }
 
-  // How many steps' work is best put ahead of the exchange that needs it: none where work is done
+  // How many chunks' work is best put ahead of the exchange that needs it: none where work is done
   // when a call returns, some where a call only puts it on a queue (a GPU's stream), so that the
   // queue has something to do while the thread exchanges.
-  virtual int StepsAhead() const { return 0; }
+  virtual int ChunksAhead() const { return 0; }
 
   // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only. The
   // sums are there when AwaitMoments returns, added in the order of the calls; till then `moments`

@@ -4,7 +4,7 @@
 
 namespace adasum {
 
-void Transport::Meet(int peer) {
+void Transport::PairwiseBarrier(int peer) {
   char mine = 0, theirs = 0;
   SendRecv({peer, &mine, 1}, {peer, &theirs, 1});
 }

@@ -1,4 +1,4 @@
-// What the traversal asks of a wire. Implementations: threads of one process, MPI, shared memory.
+// What the algorithms ask of a wire. Implementations: threads of one process, MPI, shared memory.
 #ifndef ADASUM_CORE_TRANSPORT_H_
 #define ADASUM_CORE_TRANSPORT_H_
 
@@ -29,12 +29,12 @@ constexpr int64_t kMessageBytes = int64_t{64} << 20;
 constexpr int64_t kOwnBytes = int64_t{16} << 10;
 // So little that the number of messages is all that counts.
 constexpr int64_t kShortBytes = int64_t{4} << 10;
-// What a core's cache holds of each of the things that are read and written in one step, where
+// What a core's cache holds of each of the things that are read and written in one chunk, where
 // ranks read each other's memory.
 constexpr int64_t kCachedBytes = int64_t{256} << 10;
 
 // One rank's end of the wire. Used by one thread at a time. Every call returns or throws within
-// the WaitLimits of the transport.
+// the WaitControl of the transport.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -52,7 +52,7 @@ class Transport {
   // whose ranks can read each other's memory returns the address of the peer's bytes and leaves
   // `recv.bytes` alone; the others return recv.bytes. What is sent must stay unchanged until this
   // rank has heard from all its peers in the *next* collective step with them (the caller's
-  // agreement before each collective sees to that).
+  // negotiation before each collective sees to that).
   virtual const void* Exchange(const Send& send, const Recv& recv) {
     SendRecv(send, recv);
     return recv.bytes;
@@ -66,14 +66,14 @@ class Transport {
 
   // Returns when the peer has called it too: all that it sent before is there, and all that it was
   // sent before is read.
-  virtual void Meet(int peer);
+  virtual void PairwiseBarrier(int peer);
 
   // Whether Exchange with the peer returns the address of its bytes.
   virtual bool CanRead(int /*peer*/) const { return false; }
 
   // How many bytes at a time are best exchanged with a peer; both sides are told the same. A long
   // message is best for a network.
-  virtual int64_t StepBytes(int /*peer*/) const { return kMessageBytes; }
+  virtual int64_t ChunkBytes(int /*peer*/) const { return kMessageBytes; }
 
   // Up to how many bytes a vector is best swapped whole, by SendRecv; the same on all ranks. 0
   // where SendRecv can't carry what is reduced.

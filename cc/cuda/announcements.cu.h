@@ -11,7 +11,7 @@
 
 namespace adasum {
 
-// Places in one stream, each for some exchanges, in the order in which these will be made. Events
+// Points in one stream, each for some exchanges, in the order in which these will be made. Events
 // are used again. One thread at a time.
 class Announcements {
  public:

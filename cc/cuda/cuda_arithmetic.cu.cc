@@ -95,7 +95,7 @@ void CudaArithmetic::AddMoments(DType dtype, const std::vector<Piece>& pieces, M
 }
 
 void CudaArithmetic::AwaitMoments() {
-  // The next in turn is the oldest.
+  // The next one of the ring is the oldest.
   for (int64_t i = 0; i < kNumUploads; ++i) {
     Upload& upload = uploads_[(turn_ + i) % kNumUploads];
     if (upload.sums != nullptr) Collect(&upload);
@@ -107,7 +107,7 @@ void CudaArithmetic::DropMoments() {
 }
 
 void CudaArithmetic::Collect(Upload* upload) {
-  upload->used.Await(*limits_, rank_);
+  upload->used.Await(*waits_, rank_);
   if (upload->sums == nullptr) return;
   const int64_t num_bytes = static_cast<int64_t>(upload->segments.size() * sizeof(Moments));
   const Moments* of_piece = static_cast<const Moments*>(upload->moments.Get(num_bytes));

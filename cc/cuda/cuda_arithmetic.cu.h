@@ -14,8 +14,8 @@ namespace adasum {
 class CudaArithmetic : public Arithmetic {
  public:
   // Both must outlive this.
-  CudaArithmetic(const Stream* stream, const WaitLimits* limits, int rank)
-      : stream_(stream), limits_(limits), rank_(rank) {}
+  CudaArithmetic(const Stream* stream, const WaitControl* waits, int rank)
+      : stream_(stream), waits_(waits), rank_(rank) {}
 
   // Sees to the memory for calls of at most so many pieces, of so many bytes together. No work may
   // be left.
@@ -24,8 +24,8 @@ class CudaArithmetic : public Arithmetic {
     return num_pieces <= reserved_pieces_ && num_bytes <= reserved_bytes_;
   }
 
-  // Enough that the stream has work while the thread exchanges a step, and tells a peer of it.
-  int StepsAhead() const override { return 2; }
+  // Enough that the stream has work while the thread exchanges a chunk, and tells a peer of it.
+  int ChunksAhead() const override { return 2; }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void AwaitMoments() override;
   // Forgets the moments that nobody awaits any more, when no work is left.
@@ -51,8 +51,8 @@ class CudaArithmetic : public Arithmetic {
     Moments* sums = nullptr;             // where they belong, of each segment; null if nowhere
     Event used;
   };
-  // With several in turn a launch waits for none of those just before it: two of a step, and two
-  // for each of StepsAhead.
+  // With a ring of several a launch waits for none of those just before it: two of a chunk, and two
+  // for each of ChunksAhead.
   static constexpr int kNumUploads = 8;
 
   struct List {
@@ -72,7 +72,7 @@ class CudaArithmetic : public Arithmetic {
   unsigned* Arrivals(int64_t num_pieces);
 
   const Stream* stream_;
-  const WaitLimits* limits_;
+  const WaitControl* waits_;
   const int rank_;
   Upload uploads_[kNumUploads];
   int64_t turn_ = 0;

@@ -16,8 +16,8 @@ namespace adasum {
 // What a leaf keeps between collectives for its exchanges. Destroyed in reverse order: the peers'
 // buffers are closed before the own one is given back.
 struct Exchanges {
-  Exchanges(const Stream* stream, const WaitLimits* limits)
-      : paths(stream, limits), announcements(stream) {}
+  Exchanges(const Stream* stream, const WaitControl* waits)
+      : paths(stream, waits), announcements(stream) {}
 
   ExportedBuffer buffer;
   PeerBuffers peer_buffers;
@@ -47,15 +47,15 @@ class LeafMemory {
 // between devices and processes: kernels never wait for other ranks.
 //
 // What a peer still reads behind its announcement of a message nobody writes before another
-// message: a step's moments and combination read what the step was sent, and that is written over
-// when the same step's result comes back, announced behind its combination.
+// message: a chunk's moments and combination read what the chunk was sent, and that is written over
+// when the same chunk's result comes back, announced behind its combination.
 //
 // For one request, made on all leaves.
 class DeviceTransport : public Transport {
  public:
   // `wire` is the leaf's wire for host memory, `stream` where its kernels run. All must outlive
   // this.
-  DeviceTransport(Transport* wire, Stream* stream, Exchanges* exchanges, const WaitLimits* limits);
+  DeviceTransport(Transport* wire, Stream* stream, Exchanges* exchanges, const WaitControl* waits);
 
   // Before the first byte. Once, and again when anything has changed on any leaf, all agree on the
   // paths and see to their memory; else one small message each way shows that they need not.
@@ -69,8 +69,8 @@ class DeviceTransport : public Transport {
   // Of device memory. What it returns is for kernels that are launched later.
   const void* Exchange(const Send& send, const Recv& recv) override;
   void Announce(int64_t num_exchanges) override { exchanges_->announcements.Add(num_exchanges); }
-  void Meet(int peer) override;
-  int64_t StepBytes(int peer) const override { return exchanges_->paths.To(peer).StepBytes(); }
+  void PairwiseBarrier(int peer) override;
+  int64_t ChunkBytes(int peer) const override { return exchanges_->paths.To(peer).ChunkBytes(); }
   bool needs_workspace() const override { return exchanges_->paths.AnyIpc(); }
   void* Workspace(int64_t num_bytes) override { return exchanges_->buffer.Get(num_bytes); }
 
@@ -79,11 +79,11 @@ class DeviceTransport : public Transport {
   void Finish();
 
  private:
-  struct Place;
+  struct RemoteAddress;
   struct Outcome;
 
-  const void* ExchangePlaces(const PeerPath& path, const Send& send, const Recv& recv);
-  Place PlaceOf(const PeerPath& path, const Send& send) const;
+  const void* ExchangeAddresses(const PeerPath& path, const Send& send, const Recv& recv);
+  RemoteAddress AddressOf(const PeerPath& path, const Send& send) const;
   // Of all that is in the leaf's stream.
   void AwaitKernels();
   void NoteReader(int peer);
@@ -91,7 +91,7 @@ class DeviceTransport : public Transport {
   Transport* wire_;
   Stream* stream_;
   Exchanges* exchanges_;
-  const WaitLimits* limits_;
+  const WaitControl* waits_;
   StagingTransport staged_;
   std::vector<int>
       readers_;  // peers with which either side was shown memory, in the order of the first time

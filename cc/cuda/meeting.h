@@ -3,14 +3,14 @@
 #ifndef ADASUM_CUDA_MEETING_H_
 #define ADASUM_CUDA_MEETING_H_
 
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
 
 // Collective. merge(a, b) of the values of all leaves, equal on all of them if the order of its
-// arguments does not matter. Plain bytes. In the order of the traversal, in which every pair meets
-// without waiting in a circle.
+// arguments does not matter. Plain bytes. In the order of the schedule, so that pairs
+// wait for each other in no circle.
 template <typename Value, typename Merge>
 Value MergeOverLeaves(Transport& wire, const Value& mine, Merge merge) {
   constexpr int64_t kBytes = sizeof(Value);

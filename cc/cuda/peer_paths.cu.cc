@@ -6,7 +6,7 @@
 #include <fstream>
 #include <random>
 
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 
 namespace adasum {
 
@@ -29,9 +29,9 @@ bool IsWanted() {
   return text == nullptr || std::strcmp(text, "0") != 0;
 }
 
-// TF_ADASUM_CUDA_STEP_BYTES; 0 if it is not set. Whole cache lines, so that a step's operands are
+// TF_ADASUM_CUDA_STEP_BYTES; 0 if it is not set. Whole cache lines, so that a chunk's operands are
 // aligned as the tensors are.
-int64_t WantedStepBytes() {
+int64_t WantedChunkBytes() {
   constexpr int64_t kLine = 256;
   const char* text = std::getenv("TF_ADASUM_CUDA_STEP_BYTES");
   if (text == nullptr || *text == '\0') return 0;
@@ -70,14 +70,14 @@ void EnablePeerAccess(int from, int to) {
 
 }  // namespace
 
-// Long enough that a kernel's launch, a few microseconds, is little beside a step on its way, and
+// Long enough that a kernel's launch, a few microseconds, is little beside a chunk on its way, and
 // short enough that buckets of the usual 25 MiB have several.
-constexpr int64_t kStepBytes = int64_t{4} << 20;
+constexpr int64_t kDeviceChunkBytes = int64_t{4} << 20;
 
-int64_t PeerPath::StepBytes() const {
-  if (wanted_step_bytes > 0) return wanted_step_bytes;
+int64_t PeerPath::ChunkBytes() const {
+  if (wanted_chunk_bytes > 0) return wanted_chunk_bytes;
   const bool is_read_in_place = is_same_device && (kind == kThisProcess || kind == kIpc);
-  return is_read_in_place ? kMessageBytes : kStepBytes;
+  return is_read_in_place ? kMessageBytes : kDeviceChunkBytes;
 }
 
 // Whether the two know each other.
@@ -94,19 +94,19 @@ struct PeerPaths::Description {
   char bus_id[16];   // of the device, among those of the host
   int32_t device;    // the same, as this process counts
   int32_t has_wire;  // that takes device memory
-  int64_t wanted_step_bytes;
+  int64_t wanted_chunk_bytes;
   int32_t is_exported;
   cudaIpcMemHandle_t buffer;
 };
 
-PeerPaths::PeerPaths(const Stream* stream, const WaitLimits* limits)
+PeerPaths::PeerPaths(const Stream* stream, const WaitControl* waits)
     : token_(RandomToken()),
-      wanted_step_bytes_(WantedStepBytes()),
+      wanted_chunk_bytes_(WantedChunkBytes()),
       stream_(stream),
-      limits_(limits) {}
+      waits_(waits) {}
 
 void PeerPaths::Agree(Transport& wire, ExportedBuffer* buffer) {
-  // In the order of the traversal, in which every pair meets without waiting in a circle.
+  // In the order of the schedule, so that pairs wait for each other in no circle.
   const Schedule schedule = MakeSchedule(wire.rank(), wire.size(), 1);
   if (schedule.fold != Fold::kNone) AgreeWith(schedule.fold_peer, wire, buffer);
   for (const Level& level : schedule.levels) AgreeWith(level.peer, wire, buffer);
@@ -127,9 +127,9 @@ void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
   wire.SendRecv({peer, &found, sizeof(found)}, {peer, &they_found, sizeof(they_found)});
   path.kind = found == they_found ? static_cast<PeerPath::Kind>(found) : PeerPath::kStaged;
   // The shorter of the two, but for none.
-  path.wanted_step_bytes = std::min(mine.wanted_step_bytes, theirs.wanted_step_bytes);
-  if (path.wanted_step_bytes == 0) {
-    path.wanted_step_bytes = std::max(mine.wanted_step_bytes, theirs.wanted_step_bytes);
+  path.wanted_chunk_bytes = std::min(mine.wanted_chunk_bytes, theirs.wanted_chunk_bytes);
+  if (path.wanted_chunk_bytes == 0) {
+    path.wanted_chunk_bytes = std::max(mine.wanted_chunk_bytes, theirs.wanted_chunk_bytes);
   }
   path.is_same_device = std::strcmp(mine.bus_id, theirs.bus_id) == 0;
   path.agreed_with = theirs.token;
@@ -144,7 +144,7 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transpo
   CheckCuda(cudaGetDevice(&mine.device), "cudaGetDevice");
   CheckCuda(cudaDeviceGetPCIBusId(mine.bus_id, sizeof(mine.bus_id), mine.device),
             "cudaDeviceGetPCIBusId");
-  mine.wanted_step_bytes = wanted_step_bytes_;
+  mine.wanted_chunk_bytes = wanted_chunk_bytes_;
   mine.has_wire = wire.TakesDeviceMemory(peer);
   if (!IsWanted()) return mine;
   // The peer waits for an answer already: what fails here makes the two stage, and where the
@@ -190,7 +190,7 @@ void PeerPaths::Move(void* to, const void* from, cudaMemcpyKind direction, int r
   CheckCuda(cudaMemcpyAsync(to, from, sizeof(token_), direction, stream_->get()),
             "cudaMemcpyAsync");
   probed_.Record(stream_->get());
-  probed_.Await(*limits_, rank);
+  probed_.Await(*waits_, rank);
 }
 
 const PeerPath& PeerPaths::To(int peer) const {

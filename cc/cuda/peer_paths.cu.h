@@ -21,12 +21,12 @@ struct PeerPath {
   };
   Kind kind = kStaged;
   bool is_same_device = false;
-  int64_t wanted_step_bytes = 0;  // 0: what suits the way
-  uint64_t agreed_with = 0;       // the peer's token; 0 as long as nothing is agreed
+  int64_t wanted_chunk_bytes = 0;  // 0: what suits the way
+  uint64_t agreed_with = 0;        // the peer's token; 0 as long as nothing is agreed
 
-  // At a time. What has to be brought here comes in steps, so that kernels work on one while the
+  // At a time. What has to be brought here comes in chunks, so that kernels work on one while the
   // next is on its way; what is read where it is needs none.
-  int64_t StepBytes() const;
+  int64_t ChunkBytes() const;
 };
 
 // Never 0, which stands for nobody.
@@ -36,7 +36,7 @@ uint64_t RandomToken();
 class PeerPaths {
  public:
   // `stream` works on that device. Both must outlive this.
-  PeerPaths(const Stream* stream, const WaitLimits* limits);
+  PeerPaths(const Stream* stream, const WaitControl* waits);
 
   // The leaves of `wire`, the host's wire, find out how each pair that will exchange something is
   // to do it. A pair tries only when one of the two has not agreed with the other before; else a
@@ -65,9 +65,9 @@ class PeerPaths {
   void Move(void* to, const void* from, cudaMemcpyKind direction, int rank);
 
   const uint64_t token_;  // of this leaf on this device
-  const int64_t wanted_step_bytes_;
+  const int64_t wanted_chunk_bytes_;
   const Stream* stream_;
-  const WaitLimits* limits_;
+  const WaitControl* waits_;
   std::map<int, PeerPath> paths_;
   Scratch probe_{ThePinnedMemory()};
   Event probed_;

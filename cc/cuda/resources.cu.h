@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "cc/core/backoff.h"
 #include "cc/core/memory.h"
-#include "cc/core/patience.h"
 #include "cc/cuda/kernels/cuda_check.cu.h"
 
 namespace adasum {
@@ -40,7 +40,7 @@ class DeviceScope {
   int before_ = 0;
 };
 
-// Marks a place in a stream; takes no times.
+// Marks a point in a stream; takes no times.
 class Event {
  public:
   Event() {
@@ -58,12 +58,12 @@ class Event {
     CheckCuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
   // Waits here until what was recorded is done; at once if nothing was.
-  void Await(const WaitLimits& limits, int rank) const {
-    Patience patience(limits, "work on a GPU", rank);
+  void Await(const WaitControl& waits, int rank) const {
+    Backoff backoff(waits, "work on a GPU", rank);
     for (;;) {
       const cudaError_t state = cudaEventQuery(event_);
       if (state != cudaErrorNotReady) return CheckCuda(state, "Work on a GPU");
-      patience.Pause();
+      backoff.Pause();
     }
   }
 

@@ -13,29 +13,29 @@ namespace adasum {
 // What a leaf keeps between collectives for its exchanges.
 struct Staging {
   static constexpr int64_t kChunkBytes = int64_t{1} << 20;
-  // Enough that a copy each way and the wire never wait for a free place.
-  static constexpr int kNumPlaces = 4;
+  // Enough that a copy each way and the wire never wait for a free slot.
+  static constexpr int kNumSlots = 4;
 
   // Sees to the pinned memory.
   void Reserve() {
-    outgoing.Get(kNumPlaces * kChunkBytes);
-    incoming.Get(kNumPlaces * kChunkBytes);
+    outgoing.Get(kNumSlots * kChunkBytes);
+    incoming.Get(kNumSlots * kChunkBytes);
   }
 
   Stream off;   // device to host
   Stream onto;  // to this device: from the host, or from another device
   Scratch outgoing{ThePinnedMemory()};
   Scratch incoming{ThePinnedMemory()};
-  Event left[kNumPlaces];     // the chunk is in the outgoing place
-  Event arrived[kNumPlaces];  // the chunk is on the device, its incoming place free
-  Event reached;              // by the kernels, when an exchange began
+  Event left[kNumSlots];     // the chunk is in the outgoing slot
+  Event arrived[kNumSlots];  // the chunk is on the device, its incoming slot free
+  Event reached;             // by the kernels, when an exchange began
 };
 
 class StagingTransport : public Transport {
  public:
   // `stream` is where the leaf's kernels run. All must outlive this.
-  StagingTransport(Transport* inner, Stream* stream, Staging* staging, const WaitLimits* limits)
-      : inner_(inner), stream_(stream), staging_(staging), limits_(limits) {}
+  StagingTransport(Transport* inner, Stream* stream, Staging* staging, const WaitControl* waits)
+      : inner_(inner), stream_(stream), staging_(staging), waits_(waits) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -54,7 +54,7 @@ class StagingTransport : public Transport {
   Transport* inner_;
   Stream* stream_;
   Staging* staging_;
-  const WaitLimits* limits_;
+  const WaitControl* waits_;
 };
 
 }  // namespace adasum

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
 // How long a rank that leaves waits until its last messages are on their way.
-constexpr double kGoodbyeSeconds = 2;
+constexpr double kShutdownSeconds = 2;
 // How often a thread looks whether it was told to end its wait.
 constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
 
@@ -37,16 +37,16 @@ Error ClosedError() {
 
 }  // namespace
 
-Communicator::Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
+Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<Transport> transport,
                            Topology topology, std::unique_ptr<Timeline> timeline)
-    : limits_(std::move(limits)),
+    : waits_(std::move(waits)),
       timeline_(std::move(timeline)),
       transport_(std::move(transport)),
       traced_transport_(transport_.get(), timeline_.get()),
       rank_(transport_->rank()),
       size_(transport_->size()),
       topology_(std::move(topology)),
-      agreement_(*limits_),
+      negotiation_(*waits_),
       thread_([this] { Loop(); }) {}
 
 Communicator::~Communicator() { End(std::nullopt); }
@@ -93,15 +93,15 @@ void Communicator::RunAndWait(Request request) {
     is_done = true;
     promise.set_value(error ? std::optional<Error>(*error) : std::nullopt);
   };
-  bool has_turn = false;
+  bool owns_engine = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     std::optional<Error> refusal = Push(&request);
     if (refusal) throw *refusal;
-    has_turn = !std::exchange(is_turn_taken_, true);
+    owns_engine = !std::exchange(is_owned_, true);
   }
-  if (has_turn) {
-    StandIn(is_done);
+  if (owns_engine) {
+    RunInline(is_done);
   } else {
     changed_.notify_all();
   }
@@ -121,38 +121,38 @@ void Communicator::Interrupt() {
   FailAll(InterruptedError());
 }
 
-void Communicator::StandIn(const std::atomic<bool>& is_done) {
+void Communicator::RunInline(const std::atomic<bool>& is_done) {
   DefaultFloats floats;
   while (!is_done) {
     if (IsInterrupted()) FailAll(InterruptedError());
-    const Intent* first = First();
+    const RequestKey* first = First();
     if (first == nullptr) break;  // closing, which fails the request; or it has failed
     Step(*first);
   }
-  PassTurn();
+  ReleaseEngine();
 }
 
-void Communicator::PassTurn() {
+void Communicator::ReleaseEngine() {
   bool is_awaited;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    is_turn_taken_ = false;
+    is_owned_ = false;
     is_awaited = is_closing_ || !pending_.empty();
   }
   if (is_awaited) changed_.notify_all();
 }
 
-void Communicator::Close() { End(Departure::kClosed); }
+void Communicator::Close() { End(ShutdownReason::kClosed); }
 
-void Communicator::Leave() { End(Departure::kEnded); }
+void Communicator::Shutdown() { End(ShutdownReason::kEnded); }
 
-void Communicator::End(std::optional<Departure> departure) {
+void Communicator::End(std::optional<ShutdownReason> reason) {
   if (!home_.IsHere()) return;
   std::lock_guard<std::mutex> close_lock(close_mutex_);
   if (std::exchange(is_ended_, true)) return;
   const Standing standing = Stop();
-  if (departure && standing == Standing::kTogether) SayGoodbye(*departure);
-  if (standing == Standing::kParted) ConcludeParted(*transport_);
+  if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
+  if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_) broken_ = ClosedError();
@@ -162,13 +162,13 @@ void Communicator::End(std::optional<Departure> departure) {
   if (timeline_) timeline_->Close();
 }
 
-void Communicator::SayGoodbye(Departure departure) {
-  limits_->cancelled.store(false);
-  limits_->silence_seconds = std::min(limits_->silence_seconds, kGoodbyeSeconds);
+void Communicator::SendShutdownNotice(ShutdownReason reason) {
+  waits_->cancellation.Reset();
+  waits_->timeouts.silence_seconds = std::min(waits_->timeouts.silence_seconds, kShutdownSeconds);
   try {
-    adasum::SayGoodbye(*transport_, departure);
+    adasum::SendShutdownNotice(*transport_, reason);
   } catch (const Error&) {
-    // A rank that takes nothing more in has ended, or has limits of its own.
+    // A rank that takes nothing more in has ended, or has timeouts of its own.
   }
 }
 
@@ -176,34 +176,34 @@ Communicator::Standing Communicator::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_closing_ = true;
-    limits_->cancelled.store(true);
+    waits_->cancellation.Cancel();
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !is_turn_taken_; });
+  changed_.wait(lock, [this] { return !is_owned_; });
   return standing_;
 }
 
 void Communicator::Loop() {
   DefaultFloats floats;  // not those of the thread that made this one
   for (;;) {
-    const Intent* first = AwaitFirst();
+    const RequestKey* first = AwaitFirst();
     if (first == nullptr) return;
     Step(*first);
-    PassTurn();
+    ReleaseEngine();
   }
 }
 
-void Communicator::Step(const Intent& first) {
+void Communicator::Step(const RequestKey& first) {
   try {
-    Decision decision = Agree(first);
-    if (decision.kind == Decision::Kind::kParted) {
-      FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kParted);
+    Decision decision = Negotiate(first);
+    if (decision.kind == Decision::Kind::kShutdown) {
+      FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kShutdown);
     } else if (decision.kind == Decision::Kind::kLookAgain) {
       LookAgainLater();
     } else {
-      Carry(decision);
+      Execute(decision);
     }
   } catch (const Error& error) {
     FailAll(error);
@@ -212,29 +212,29 @@ void Communicator::Step(const Intent& first) {
   }
 }
 
-Decision Communicator::Agree(const Intent& first) {
-  TimelineSpan span(timeline_.get(), "agree");
-  return agreement_.Decide(transport(), first, [this] { return PendingIntents(); });
+Decision Communicator::Negotiate(const RequestKey& first) {
+  TimelineSpan span(timeline_.get(), "negotiate");
+  return negotiation_.Decide(transport(), first, [this] { return PendingKeys(); });
 }
 
-const Intent* Communicator::AwaitFirst() {
+const RequestKey* Communicator::AwaitFirst() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_closing_ || (!pending_.empty() && !is_turn_taken_); });
+  changed_.wait(lock, [this] { return is_closing_ || (!pending_.empty() && !is_owned_); });
   if (is_closing_) return nullptr;
-  is_turn_taken_ = true;
-  return &pending_.front().intent;
+  is_owned_ = true;
+  return &pending_.front().key;
 }
 
-const Intent* Communicator::First() {
+const RequestKey* Communicator::First() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return is_closing_ || pending_.empty() ? nullptr : &pending_.front().intent;
+  return is_closing_ || pending_.empty() ? nullptr : &pending_.front().key;
 }
 
-std::vector<Intent> Communicator::PendingIntents() {
+std::vector<RequestKey> Communicator::PendingKeys() {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<Intent> intents;
-  for (const Request& request : pending_) intents.push_back(request.intent);
-  return intents;
+  std::vector<RequestKey> keys;
+  for (const Request& request : pending_) keys.push_back(request.key);
+  return keys;
 }
 
 Request Communicator::TakePending(size_t index) {
@@ -244,7 +244,7 @@ Request Communicator::TakePending(size_t index) {
   return request;
 }
 
-void Communicator::Carry(const Decision& decision) {
+void Communicator::Execute(const Decision& decision) {
   Request request = TakePending(decision.index);
   if (decision.kind == Decision::Kind::kFail) {
     Error error(ErrorCode::kInvalidArgument,
@@ -252,13 +252,13 @@ void Communicator::Carry(const Decision& decision) {
     request.done(&error);
     return;
   }
-  if (timeline_) timeline_->Add("queue: " + request.intent.name, request.enqueued, -1, 0);
+  if (timeline_) timeline_->Add("queue: " + request.key.name, request.enqueued, -1, 0);
   auto begin = Timeline::Clock::now();
   transport().Begin();
   std::optional<Error> error =
-      Run(request, {transport(), *transport_, topology_, *limits_, timeline_.get(), state_});
+      Run(request, {transport(), *transport_, topology_, *waits_, timeline_.get(), state_});
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
-  if (timeline_) timeline_->Add(request.intent.name, begin, -1, 0);
+  if (timeline_) timeline_->Add(request.key.name, begin, -1, 0);
   // All was checked before the first byte, so that an error here is a lost peer or a failing
   // library: the ranks no longer stand at the same point. First, so that a caller who hears of it
   // can't have another request accepted. Lack of resources is found by all ranks together.

@@ -1,6 +1,7 @@
 // A group of ranks with one communication thread per process: requests go in from any thread, in
 // any order, and are carried out one by one, the same one at the same time on every rank. A thread
-// that would only wait may stand in for the communication thread meanwhile.
+// that would only wait for its request may carry it out itself (RunInline). One thread at a time
+// owns the engine: it alone negotiates, takes requests out of the queue and uses the transport.
 #ifndef ADASUM_ENGINE_COMMUNICATOR_H_
 #define ADASUM_ENGINE_COMMUNICATOR_H_
 
@@ -14,12 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "cc/core/backoff.h"
 #include "cc/core/error.h"
 #include "cc/core/forks.h"
-#include "cc/core/patience.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
-#include "cc/engine/agreement.h"
+#include "cc/engine/negotiation.h"
 #include "cc/engine/request.h"
 #include "cc/engine/topology.h"
 #include "cc/transport/traced_transport.h"
@@ -28,8 +29,8 @@ namespace adasum {
 
 class Communicator {
  public:
-  // `limits` is what `transport` waits by. `timeline` may be null.
-  Communicator(std::unique_ptr<WaitLimits> limits, std::unique_ptr<Transport> transport,
+  // `waits` is what `transport` waits by. `timeline` may be null.
+  Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<Transport> transport,
                Topology topology, std::unique_ptr<Timeline> timeline = nullptr);
   ~Communicator();
 
@@ -39,7 +40,7 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const Topology& topology() const { return topology_; }
-  const WaitLimits& limits() const { return *limits_; }
+  const WaitControl& waits() const { return *waits_; }
 
   // Hands a request to the communication thread; never blocks, any thread may call it.
   void Enqueue(Request request);
@@ -55,39 +56,38 @@ class Communicator {
   void Close();
 
   // As Close, for a process that ends.
-  void Leave();
+  void Shutdown();
 
  private:
   // How the ranks stand to each other.
   enum class Standing {
     kTogether,   // between two requests
-    kParted,     // a rank has left, and all know it
+    kShutdown,   // a rank has left, and all know it
     kScattered,  // a request was cut short: nobody knows what messages may still come
   };
-  // Without a departure the others are not told.
-  void End(std::optional<Departure> departure);
-  void SayGoodbye(Departure departure);
+  // Without a reason the others are not told.
+  void End(std::optional<ShutdownReason> reason);
+  void SendShutdownNotice(ShutdownReason reason);
   // The calling thread was told to end its wait for a request that another thread carries out.
   void Interrupt();
   void Loop();
-  // One agreement and what it decides; by whoever has the turn.
-  void Step(const Intent& first);
+  // One negotiation, and what it decides. For the owner of the engine.
+  void Step(const RequestKey& first);
   // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
-  // Has the turn: carries out requests until `is_done`.
-  void StandIn(const std::atomic<bool>& is_done);
-  void PassTurn();
+  // Carries out requests until `is_done`, and releases the engine, which the caller owns.
+  void RunInline(const std::atomic<bool>& is_done);
+  void ReleaseEngine();
   // The transport, through the timeline if one is kept.
   Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }
-  // Waits for work and the turn, and returns the oldest request's intent; null when closing. Only
-  // who has the turn takes requests out, and a deque keeps its elements in place, so that it stays
-  // valid.
-  const Intent* AwaitFirst();
-  const Intent* First();
-  Decision Agree(const Intent& first);
-  std::vector<Intent> PendingIntents();
+  // Waits for work, takes the engine and returns the oldest request's key; null when closing. The
+  // key stays valid: only the owner takes requests out, and a deque keeps its elements in place.
+  const RequestKey* AwaitFirst();
+  const RequestKey* First();
+  Decision Negotiate(const RequestKey& first);
+  std::vector<RequestKey> PendingKeys();
   Request TakePending(size_t index);
-  void Carry(const Decision& decision);
+  void Execute(const Decision& decision);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
   // The first part of the end: nobody uses the transport afterwards. Under close_mutex_; returns
@@ -97,24 +97,24 @@ class Communicator {
   void CheckHome() const;
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
 
-  // Destroyed in reverse order: the transport before the limits it refers to.
-  std::unique_ptr<WaitLimits> limits_;
+  // Destroyed in reverse order: the transport before what it waits by.
+  std::unique_ptr<WaitControl> waits_;
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<Transport> transport_;
   TracedTransport traced_transport_;
   const int rank_;
   const int size_;
   const Topology topology_;
-  // Of the thread that has the turn.
-  Agreement agreement_;
+  // Of the thread that owns the engine.
+  Negotiation negotiation_;
   std::unique_ptr<RequestState> state_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> pending_;
   int64_t num_enqueued_ = 0;
-  // Whether a thread is carrying out requests.
-  bool is_turn_taken_ = false;
+  // Whether a thread owns the engine.
+  bool is_owned_ = false;
   bool is_closing_ = false;
   Standing standing_ = Standing::kTogether;
   // Why no further request can succeed, unless they stand together.

@@ -5,11 +5,11 @@
 #include <functional>
 #include <memory>
 
+#include "cc/core/backoff.h"
 #include "cc/core/error.h"
-#include "cc/core/patience.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
-#include "cc/engine/agreement.h"
+#include "cc/engine/negotiation.h"
 #include "cc/engine/topology.h"
 
 namespace adasum {
@@ -26,7 +26,7 @@ struct RequestContext {
   Transport& transport;  // adds its messages to the timeline, if one is kept
   Transport& untraced;   // the same transport, and the timeline hears nothing
   const Topology& topology;
-  WaitLimits& limits;
+  WaitControl& waits;
   Timeline* timeline;  // null unless one is kept
   // Null until a request sets it. Destroyed before the transport.
   std::unique_ptr<RequestState>& state;
@@ -36,7 +36,7 @@ struct RequestContext {
 using Done = std::function<void(const Error*)>;
 
 struct Request {
-  Intent intent;
+  RequestKey key;
   // Runs on the communication thread once all ranks agreed; may throw Error.
   std::function<void(RequestContext&)> run;
   // Called on the thread that carries out requests or, after Close, on the caller's. Everything

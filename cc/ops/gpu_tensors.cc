@@ -1,6 +1,6 @@
 #include "cc/ops/gpu_tensors.h"
 
-#include "cc/cuda/cuda_place.h"
+#include "cc/cuda/cuda_state.h"
 #include "cc/ops/status.h"
 #include "xla/stream_executor/stream.h"
 #include "xla/stream_executor/stream_executor.h"
@@ -16,7 +16,7 @@ absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group* group,
                                             context->device()->name()));
   }
   try {
-    *tensors = group->StateOn(stream->parent()->device_ordinal(), &MakeCudaPlace)
+    *tensors = group->StateOn(stream->parent()->device_ordinal(), &MakeCudaState)
                    ->Tensors(stream->platform_specific_handle().stream);
   } catch (const Error& error) {
     return ToStatus(&error);

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 
 namespace py = pybind11;
 

@@ -4,10 +4,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "cc/algorithms/schedule.h"
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/registry.h"
 #include "cc/collectives/simulate.h"
-#include "cc/core/schedule.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"
 #include "cc/reductions/reduction.h"
@@ -139,16 +139,17 @@ PYBIND11_MODULE(_native, module) {
            py::arg("reduction"), py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
-  py::enum_<Way>(module, "Way")
-      .value("HALVES", Way::kHalves)
-      .value("AT_ONCE", Way::kAtOnce)
-      .value("WHOLE", Way::kWhole);
+  py::enum_<Algorithm>(module, "Algorithm")
+      .value("RECURSIVE_HALVING", Algorithm::kRecursiveHalving)
+      .value("DIRECT", Algorithm::kDirect)
+      .value("RECURSIVE_DOUBLING", Algorithm::kRecursiveDoubling);
   module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),
-             py::arg("element_bytes"), py::arg("num_moments"), py::arg("way") = Way::kHalves);
+             py::arg("element_bytes"), py::arg("num_moments"),
+             py::arg("algorithm") = Algorithm::kRecursiveHalving);
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] { return KernelsOf(WidestInstructionSet()).instruction_set; });
   module.def("mpi_version", &MpiVersion);
-  module.def("leave_all", &LeaveAll, NoGil());
+  module.def("leave_all", &ShutdownAll, NoGil());
   module.def("raise_interrupt", &RaiseInterrupt);
 }
 

@@ -1,4 +1,4 @@
-// A reduction says how two vectors become one; cc/algorithms says when.
+// A reduction says how two vectors become one; cc/algorithms says which, and when.
 // A new reduction is one file here that registers itself.
 #ifndef ADASUM_REDUCTIONS_REDUCTION_H_
 #define ADASUM_REDUCTIONS_REDUCTION_H_
@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "cc/core/arithmetic.h"
-#include "cc/core/schedule.h"
 
 namespace adasum {
 
-// Part of one meeting of two vectors: the pieces that one rank combines in one step.
+// How many leaves two subtrees contain.
+struct LeafCounts {
+  int left;
+  int right;
+};
+
+// Part of one meeting of two vectors: the pieces that one rank combines in one chunk.
 struct Meeting {
   DType dtype;
   const std::vector<Piece>& pieces;  // in the order of their segments

@@ -19,12 +19,12 @@ bool IsWanted() {
 }
 
 // None where there are none to be had.
-Ends Create(int place, int num_places, int num_ends, const WaitLimits& limits) {
+Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
   Ends ends;
   try {
     for (int k = 0; k < num_ends; ++k) {
       ends.push_back(
-          std::make_unique<ShmTransport>(place * num_ends + k, num_places * num_ends, limits));
+          std::make_unique<ShmTransport>(index * num_ends + k, num_ranks * num_ends, waits));
     }
     return ends;
   } catch (const Error&) {
@@ -51,17 +51,17 @@ bool CanConnect(const Ends& ends, const std::vector<std::string>& addresses) {
 
 }  // namespace
 
-Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& place_on_host, int num_ends,
-                     int most_ends, const WaitLimits& limits) {
-  const int num_places = 1 + *std::max_element(place_on_host.begin(), place_on_host.end());
+Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, int num_ends,
+                     int most_ends, const WaitControl& waits) {
+  const int num_ranks = 1 + *std::max_element(index_on_host.begin(), index_on_host.end());
   Ends ends;
-  if (IsWanted() && int64_t{num_places} * num_ends <= most_ends) {
-    ends = Create(place_on_host[ranks.rank()], num_places, num_ends, limits);
+  if (IsWanted() && int64_t{num_ranks} * num_ends <= most_ends) {
+    ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
   }
   const std::vector<std::string> all = GatherTexts(ranks, Addresses(ends));
-  std::vector<std::string> on_host;  // places are in the order of the ranks
+  std::vector<std::string> on_host;  // ends are in the order of the ranks
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (place_on_host[rank] < 0) continue;
+    if (index_on_host[rank] < 0) continue;
     std::istringstream lines(all[rank]);
     for (std::string line; std::getline(lines, line);) on_host.push_back(line);
   }

@@ -5,20 +5,20 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 #include "cc/transport/shm_transport.h"
 
 namespace adasum {
 
 // Connects `num_ends` ends of each rank with all ends of its host; collective over `ranks`.
-// `place_on_host` numbers the ranks of this host from 0, -1 for others: end k of a rank takes place
-// place * num_ends + k. Empty, on all ranks alike, where memory can't be shared on one of them:
+// `index_on_host` numbers the ranks of this host from 0, -1 for others: end k of a rank is number
+// index * num_ends + k. Empty, on all ranks alike, where memory can't be shared on one of them:
 // another process namespace, more than `most_ends` on a host, TF_ADASUM_SHARED_MEMORY=0.
 std::vector<std::unique_ptr<ShmTransport>> ConnectHostEnds(Transport& ranks,
-                                                           const std::vector<int>& place_on_host,
+                                                           const std::vector<int>& index_on_host,
                                                            int num_ends, int most_ends,
-                                                           const WaitLimits& limits);
+                                                           const WaitControl& waits);
 
 }  // namespace adasum
 

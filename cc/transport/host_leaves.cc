@@ -12,17 +12,17 @@ constexpr int kMostEnds = 32;
 }  // namespace
 
 std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, int num_replicas,
-                                             const WaitLimits& limits) {
+                                             const WaitControl& waits) {
   if (!processes.needs_workspace()) return nullptr;  // no two of them share memory
-  std::vector<int> place_on_host(processes.size(), -1);
-  int num_places = 0;
+  std::vector<int> index_on_host(processes.size(), -1);
+  int num_on_host = 0;
   for (int process = 0; process < processes.size(); ++process) {
     if (process != processes.rank() && !processes.CanRead(process)) continue;
-    place_on_host[process] = num_places++;
+    index_on_host[process] = num_on_host++;
   }
-  auto ends = ConnectHostEnds(processes, place_on_host, num_replicas, kMostEnds, limits);
+  auto ends = ConnectHostEnds(processes, index_on_host, num_replicas, kMostEnds, waits);
   if (ends.empty()) return nullptr;
-  return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(place_on_host), std::move(ends)));
+  return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(index_on_host), std::move(ends)));
 }
 
 }  // namespace adasum

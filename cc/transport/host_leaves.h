@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 #include "cc/transport/shm_transport.h"
 
@@ -19,14 +19,14 @@ class HostLeaves {
   // Collective over `processes`, with one number of replicas. Null, on all ranks alike, where
   // processes of a host don't share memory, or not so much.
   static std::unique_ptr<HostLeaves> Make(Transport& processes, int num_replicas,
-                                          const WaitLimits& limits);
+                                          const WaitControl& waits);
 
   // That of one replica of this process.
   ShmTransport& end(int replica) { return *ends_[replica]; }
   // Where a replica of a process is met, by its number among the ends; -1 on other hosts.
-  int PlaceOf(int process, int replica) const {
-    const int place = place_on_host_[process];
-    return place < 0 ? -1 : place * static_cast<int>(ends_.size()) + replica;
+  int IndexOnHost(int process, int replica) const {
+    const int index = index_on_host_[process];
+    return index < 0 ? -1 : index * static_cast<int>(ends_.size()) + replica;
   }
   // As Transport::Begin, for all ends.
   void Begin() {
@@ -34,10 +34,10 @@ class HostLeaves {
   }
 
  private:
-  HostLeaves(std::vector<int> place_on_host, std::vector<std::unique_ptr<ShmTransport>> ends)
-      : place_on_host_(std::move(place_on_host)), ends_(std::move(ends)) {}
+  HostLeaves(std::vector<int> index_on_host, std::vector<std::unique_ptr<ShmTransport>> ends)
+      : index_on_host_(std::move(index_on_host)), ends_(std::move(ends)) {}
 
-  std::vector<int> place_on_host_;  // of every process; -1 on other hosts
+  std::vector<int> index_on_host_;  // of every process; -1 on other hosts
   std::vector<std::unique_ptr<ShmTransport>> ends_;
 };
 

@@ -8,18 +8,18 @@ namespace adasum {
 
 std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi,
                                                const std::vector<std::string>& hosts,
-                                               const WaitLimits& limits) {
+                                               const WaitControl& waits) {
   // Every rank comes to the same answer here: no two ranks share a host.
   if (std::set<std::string>(hosts.begin(), hosts.end()).size() == hosts.size()) return mpi;
-  std::vector<int> place_on_host(hosts.size(), -1);
-  int num_places = 0;
+  std::vector<int> index_on_host(hosts.size(), -1);
+  int num_on_host = 0;
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (hosts[rank] == hosts[mpi->rank()]) place_on_host[rank] = num_places++;
+    if (hosts[rank] == hosts[mpi->rank()]) index_on_host[rank] = num_on_host++;
   }
-  auto ends = ConnectHostEnds(*mpi, place_on_host, 1, num_places, limits);
+  auto ends = ConnectHostEnds(*mpi, index_on_host, 1, num_on_host, waits);
   if (ends.empty()) return mpi;
   return std::unique_ptr<Transport>(
-      new HostTransport(std::move(mpi), std::move(ends[0]), std::move(place_on_host), limits));
+      new HostTransport(std::move(mpi), std::move(ends[0]), std::move(index_on_host), waits));
 }
 
 void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memory memory) {
@@ -29,18 +29,18 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
   bool shared_recv = recv.num_bytes > 0 && IsShared(recv.peer, recv.lane);
   Send local_send = shared_send ? send : no_send;
   Recv local_recv = shared_recv ? recv : no_recv;
-  local_send.peer = shared_send ? place_on_host_[send.peer] : 0;
-  local_recv.peer = shared_recv ? place_on_host_[recv.peer] : 0;
+  local_send.peer = shared_send ? index_on_host_[send.peer] : 0;
+  local_recv.peer = shared_recv ? index_on_host_[recv.peer] : 0;
   ShmTransport::Pending shm(shm_.get(), local_send, local_recv);
   MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv,
                             memory);
-  Patience patience(limits_, "an exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  Backoff backoff(waits_, "an exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
   // Both at once: one side may go through memory, the other over the network.
   for (bool shm_done = false, mpi_done = false;;) {
     shm_done = shm_done || shm.Progress();
     mpi_done = mpi_done || mpi.Progress();
     if (shm_done && mpi_done) return;
-    patience.Pause();
+    backoff.Pause();
   }
 }
 
@@ -61,8 +61,8 @@ const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
     Await(send, recv, MpiTransport::Memory::kCallers);
     return recv.bytes;
   }
-  return shm_->Exchange({place_on_host_[to], send.bytes, send.num_bytes},
-                        {place_on_host_[from], recv.bytes, recv.num_bytes});
+  return shm_->Exchange({index_on_host_[to], send.bytes, send.num_bytes},
+                        {index_on_host_[from], recv.bytes, recv.num_bytes});
 }
 
 }  // namespace adasum

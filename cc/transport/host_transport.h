@@ -19,7 +19,7 @@ class HostTransport : public Transport {
   // namespace, TF_ADASUM_SHARED_MEMORY=0), so that all ranks take the same path.
   static std::unique_ptr<Transport> Make(std::unique_ptr<MpiTransport> mpi,
                                          const std::vector<std::string>& hosts,
-                                         const WaitLimits& limits);
+                                         const WaitControl& waits);
 
   int rank() const override { return mpi_->rank(); }
   int size() const override { return mpi_->size(); }
@@ -29,8 +29,8 @@ class HostTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int peer) const override { return IsShared(peer, 0); }
   int64_t ShortBytes() const override { return kShortBytes; }
-  int64_t StepBytes(int peer) const override {
-    return IsShared(peer, 0) ? shm_->StepBytes(place_on_host_[peer]) : mpi_->StepBytes(peer);
+  int64_t ChunkBytes(int peer) const override {
+    return IsShared(peer, 0) ? shm_->ChunkBytes(index_on_host_[peer]) : mpi_->ChunkBytes(peer);
   }
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
@@ -43,21 +43,21 @@ class HostTransport : public Transport {
 
  private:
   HostTransport(std::unique_ptr<MpiTransport> mpi, std::unique_ptr<ShmTransport> shm,
-                std::vector<int> place_on_host, const WaitLimits& limits)
+                std::vector<int> index_on_host, const WaitControl& waits)
       : mpi_(std::move(mpi)),
         shm_(std::move(shm)),
-        place_on_host_(std::move(place_on_host)),
-        limits_(limits) {}
+        index_on_host_(std::move(index_on_host)),
+        waits_(waits) {}
 
   void Await(const Send& send, const Recv& recv, MpiTransport::Memory memory);
   // Lanes other than 0 may be used by several threads at once, which only MPI allows. Leaves have
   // shared memory of their own (host_leaves.h).
-  bool IsShared(int peer, int lane) const { return lane == 0 && place_on_host_[peer] >= 0; }
+  bool IsShared(int peer, int lane) const { return lane == 0 && index_on_host_[peer] >= 0; }
 
   std::unique_ptr<MpiTransport> mpi_;
   std::unique_ptr<ShmTransport> shm_;
-  std::vector<int> place_on_host_;  // of each rank, in shm_; -1 on other hosts
-  const WaitLimits& limits_;
+  std::vector<int> index_on_host_;  // of each rank, in shm_; -1 on other hosts
+  const WaitControl& waits_;
 };
 
 }  // namespace adasum

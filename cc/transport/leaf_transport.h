@@ -12,7 +12,7 @@ namespace adasum {
 // of its own; it must be usable from several threads.
 class LeafTransport : public Transport {
  public:
-  // `hub` has one place per leaf of this process; `host` may be null. All must outlive this.
+  // `hub` has one slot per leaf of this process; `host` may be null. All must outlive this.
   LeafTransport(Transport* processes, ThreadHub* hub, HostLeaves* host, int replica)
       : processes_(processes),
         local_(hub, replica),
@@ -24,9 +24,9 @@ class LeafTransport : public Transport {
   int size() const override { return processes_->size() * num_replicas_; }
   // Sender and receiver must be met in the same way, and be one but in shared memory.
   void SendRecv(const Send& send, const Recv& recv) override;
-  bool CanRead(int peer) const override { return host_ ? Place(peer) >= 0 : IsLocal(peer); }
+  bool CanRead(int peer) const override { return host_ ? IndexOnHost(peer) >= 0 : IsLocal(peer); }
   int64_t ShortBytes() const override { return kShortBytes; }
-  int64_t StepBytes(int peer) const override {
+  int64_t ChunkBytes(int peer) const override {
     return CanRead(peer) ? kCachedBytes : kMessageBytes;
   }
   const void* Exchange(const Send& send, const Recv& recv) override;
@@ -39,7 +39,9 @@ class LeafTransport : public Transport {
  private:
   bool IsLocal(int leaf) const { return leaf / num_replicas_ == processes_->rank(); }
   // In shared memory; -1 on other hosts.
-  int Place(int leaf) const { return host_->PlaceOf(leaf / num_replicas_, leaf % num_replicas_); }
+  int IndexOnHost(int leaf) const {
+    return host_->IndexOnHost(leaf / num_replicas_, leaf % num_replicas_);
+  }
   // Lane 0 stays with the processes themselves.
   int Lane(int from_leaf, int to_leaf) const {
     return 1 + (from_leaf % num_replicas_) * num_replicas_ + to_leaf % num_replicas_;
@@ -52,7 +54,7 @@ class LeafTransport : public Transport {
   template <typename Message>
   Message Near(Message message) const {
     if (message.num_bytes == 0) return {0, nullptr, 0};
-    message.peer = host_ ? Place(message.peer) : message.peer % num_replicas_;
+    message.peer = host_ ? IndexOnHost(message.peer) : message.peer % num_replicas_;
     return message;
   }
   // The message as the processes' transport knows it, between the leaves `from` and `to`.

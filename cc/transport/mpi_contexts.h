@@ -6,8 +6,9 @@
 // communicator for each group would need collective calls that no limit ends.)
 //
 // A number is used again when nothing can arrive under it any more. A group ends by a last message
-// of each rank to each of its successors (agreement.h); a number whose group ended so is free when
-// those have been received, however late. That of a group that was cut short is never used again.
+// of each rank to each of its successors (negotiation.h); a number whose group ended so is free
+// when those have been received, however late. That of a group that was cut short is never used
+// again.
 #ifndef ADASUM_TRANSPORT_MPI_CONTEXTS_H_
 #define ADASUM_TRANSPORT_MPI_CONTEXTS_H_
 

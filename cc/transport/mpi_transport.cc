@@ -22,8 +22,8 @@ void ForEachChunk(int64_t num_bytes, PostChunk post) {
 }  // namespace
 
 MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
-                           const WaitLimits& limits)
-    : world_(std::move(world)), members_(std::move(members)), limits_(limits) {
+                           const WaitControl& waits)
+    : world_(std::move(world)), members_(std::move(members)), waits_(waits) {
   auto self = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
     return member.world_rank == world_->rank();
   });
@@ -122,8 +122,8 @@ bool MpiTransport::Pending::Progress() {
 void MpiTransport::Await(const Send& send, const Recv& recv, Memory memory) {
   // Polled rather than waited for: MPI_Waitall has no limit.
   Pending pending(this, send, recv, memory);
-  Patience patience(limits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
-  while (!pending.Progress()) patience.Pause();
+  Backoff backoff(waits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  while (!pending.Progress()) backoff.Pause();
 }
 
 }  // namespace adasum

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 #include "cc/transport/mpi_world.h"
 
@@ -21,9 +21,9 @@ class MpiTransport : public Transport {
     int context;
   };
   // `members` are in group order, this process included; its context was taken from the world's
-  // contexts, and Conclude gives it back. `limits` must outlive the transport.
+  // contexts, and Conclude gives it back. `waits` must outlive the transport.
   MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
-               const WaitLimits& limits);
+               const WaitControl& waits);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -76,7 +76,7 @@ class MpiTransport : public Transport {
 
   std::shared_ptr<MpiWorld> world_;
   std::vector<Member> members_;
-  const WaitLimits& limits_;
+  const WaitControl& waits_;
   int rank_ = -1;
   std::atomic<bool> has_abandoned_{false};
 };

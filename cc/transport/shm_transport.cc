@@ -43,15 +43,15 @@ uint64_t RandomToken() {
 }
 
 // Where in the sender's file a large message lies.
-struct Place {
+struct FileOffset {
   int64_t offset;
   int64_t file_bytes;
 };
 
 }  // namespace
 
-ShmTransport::ShmTransport(int rank, int size, const WaitLimits& limits)
-    : rank_(rank), limits_(limits), token_(RandomToken()), peers_(size) {
+ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
+    : rank_(rank), waits_(waits), token_(RandomToken()), peers_(size) {
   own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
   std::memcpy(own_->base(), &token_, sizeof(token_));
   newest_begin_ = newest_end_ = WorkspaceBegin();
@@ -126,13 +126,13 @@ void ShmTransport::Pending::TryReceive() {
 
 void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
-  Patience patience(limits_, "an exchange of shared memory",
-                    recv.num_bytes > 0 ? recv.peer : send.peer);
-  while (!pending.Progress()) patience.Pause();
+  Backoff backoff(waits_, "an exchange of shared memory",
+                  recv.num_bytes > 0 ? recv.peer : send.peer);
+  while (!pending.Progress()) backoff.Pause();
 }
 
 const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
-  Place mine{0, own_->size()}, theirs{0, 0};
+  FileOffset mine{0, own_->size()}, theirs{0, 0};
   int64_t send_bytes = 0, recv_bytes = recv.num_bytes > 0 ? sizeof(theirs) : 0;
   if (send.num_bytes > 0) {
     mine.offset = static_cast<const char*>(send.bytes) - own_->base();
@@ -150,7 +150,7 @@ const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
 
 void* ShmTransport::Workspace(int64_t num_bytes) {
   // Before the newest workspace if it fits there, else behind it. With workspaces of one size
-  // this alternates between two places.
+  // this alternates between two slots.
   int64_t needed = RoundUp(num_bytes, kPageBytes);
   bool fits_before = WorkspaceBegin() + needed <= newest_begin_;
   newest_begin_ = fits_before ? WorkspaceBegin() : newest_end_;

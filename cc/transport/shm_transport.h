@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 #include "cc/transport/shared_memory.h"
 
@@ -20,8 +20,8 @@ struct ShmBox;
 
 class ShmTransport : public Transport {
  public:
-  // Makes this rank's file. `limits` must outlive the transport.
-  ShmTransport(int rank, int size, const WaitLimits& limits);
+  // Makes this rank's file. `waits` must outlive the transport.
+  ShmTransport(int rank, int size, const WaitControl& waits);
   ~ShmTransport() override;
 
   // What peers need to Connect.
@@ -37,9 +37,9 @@ class ShmTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
-  int64_t StepBytes(int) const override { return kCachedBytes; }
+  int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool needs_workspace() const override { return true; }
-  // Workspaces start again at the same place, which the cache may still have.
+  // Workspaces start again at the same offset, which the cache may still have.
   void Begin() override { newest_begin_ = newest_end_ = WorkspaceBegin(); }
   // Two calls in a row return memory that does not overlap, so that peers may go on reading one
   // workspace while the next is filled.
@@ -76,7 +76,7 @@ class ShmTransport : public Transport {
   int64_t WorkspaceBegin() const;
 
   const int rank_;
-  const WaitLimits& limits_;
+  const WaitControl& waits_;
   const uint64_t token_;  // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;
   std::vector<Peer> peers_;

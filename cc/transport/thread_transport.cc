@@ -8,7 +8,7 @@
 
 namespace adasum {
 
-ThreadHub::ThreadHub(int size, const WaitLimits& limits) : limits_(limits) {
+ThreadHub::ThreadHub(int size, const WaitControl& waits) : waits_(waits) {
   for (int rank = 0; rank < size; ++rank) {
     inboxes_.push_back(std::make_unique<Inbox>());
     inboxes_.back()->from.resize(size);
@@ -21,12 +21,12 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
   constexpr auto kLook = std::chrono::seconds(1);
   const auto begin = std::chrono::steady_clock::now();
   while (inbox.from[from].is_full != is_full) {
-    ThrowIfCancelled(limits_);
+    waits_.cancellation.ThrowIfCancelled();
     inbox.changed.wait_for(lock, kLook);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-    if (inbox.from[from].is_full != is_full && waited.count() > limits_.silence_seconds) {
+    if (inbox.from[from].is_full != is_full && waited.count() > waits_.timeouts.silence_seconds) {
       throw Error(ErrorCode::kDeadlineExceeded,
-                  "Waited " + std::to_string(limits_.silence_seconds) +
+                  "Waited " + std::to_string(waits_.timeouts.silence_seconds) +
                       " s for another replica of this process, leaf " + std::to_string(from));
     }
   }

@@ -7,16 +7,16 @@
 #include <mutex>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
 
-// Where `size` threads meet. Every pair (from, to) has one place for one offered message.
+// Where `size` threads meet. Every pair (from, to) has one slot for one offered message.
 class ThreadHub {
  public:
-  // `limits` must outlive the hub.
-  ThreadHub(int size, const WaitLimits& limits);
+  // `waits` must outlive the hub.
+  ThreadHub(int size, const WaitControl& waits);
 
   int size() const { return static_cast<int>(inboxes_.size()); }
 
@@ -24,7 +24,7 @@ class ThreadHub {
   void Offer(int from, int to, const void* bytes, int64_t num_bytes);
   // Waits for the offer and returns its address; throws Internal if its size is another.
   const void* Take(int from, int to, int64_t num_bytes);
-  // The receiver has done with what it took: the place is free again.
+  // The receiver has done with what it took: the slot is free again.
   void Release(int from, int to);
   // Waits until what was offered has been released.
   void AwaitRelease(int from, int to);
@@ -46,7 +46,7 @@ class ThreadHub {
   // Waits on `inbox` until the message from `from` is full, or is empty.
   void AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int from, bool is_full);
 
-  const WaitLimits& limits_;
+  const WaitControl& waits_;
   std::vector<std::unique_ptr<Inbox>> inboxes_;
 };
 
@@ -60,7 +60,7 @@ class ThreadTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
-  int64_t StepBytes(int) const override { return kCachedBytes; }
+  int64_t ChunkBytes(int) const override { return kCachedBytes; }
   // Hands over addresses; nothing is copied.
   const void* Exchange(const Send& send, const Recv& recv) override;
 

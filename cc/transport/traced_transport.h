@@ -23,13 +23,13 @@ class TracedTransport : public Transport {
     TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
     return inner_->Exchange(send, recv);
   }
-  void Meet(int peer) override {
-    TimelineSpan span(timeline_, "meet", peer, 0);
-    inner_->Meet(peer);
+  void PairwiseBarrier(int peer) override {
+    TimelineSpan span(timeline_, "barrier", peer, 0);
+    inner_->PairwiseBarrier(peer);
   }
   bool CanRead(int peer) const override { return inner_->CanRead(peer); }
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
-  int64_t StepBytes(int peer) const override { return inner_->StepBytes(peer); }
+  int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }
   bool HasAbandoned() const override { return inner_->HasAbandoned(); }
   bool needs_workspace() const override { return inner_->needs_workspace(); }

@@ -25,7 +25,7 @@ using test::Scope;
 using test::VectorRequest;
 using test::Wire;
 
-// Short limits of the tests that run into them.
+// Short timeouts of the tests that run into them.
 constexpr double kShortSeconds = 0.2;
 constexpr double kLongSeconds = 60;
 
@@ -86,12 +86,12 @@ TEST(RequestsOfOneNameKeepTheirOrder) {
 
 // Without a name: told apart by what they are, also where a long list differs only at its end.
 TEST(UnnamedRequestsMeetByTheirContent) {
-  Intent nothing("", "sum of [3]");
-  CHECK_TRUE(nothing.digest == Intent("", "sum of [3]").digest);
-  CHECK_TRUE(nothing.digest != Intent("", "sum of [4]").digest);
+  RequestKey nothing("", "sum of [3]");
+  CHECK_TRUE(nothing.digest == RequestKey("", "sum of [3]").digest);
+  CHECK_TRUE(nothing.digest != RequestKey("", "sum of [4]").digest);
   std::string shapes(10000, '3');
-  CHECK_TRUE(Intent("", shapes + "3").name != Intent("", shapes + "4").name);
-  CHECK_TRUE(Intent("", shapes).name.size() < 200);
+  CHECK_TRUE(RequestKey("", shapes + "3").name != RequestKey("", shapes + "4").name);
+  CHECK_TRUE(RequestKey("", shapes).name.size() < 200);
   ForEachWorld({2, 3}, [](Wire wire, int size) {
     Ranks ranks(wire, size);
     ForEachRank(size, [&](int rank) {
@@ -225,7 +225,7 @@ TEST(ErrorInsideARequestBreaksTheCommunicator) {
   Ranks ranks(Wire::kSharedMemory, 2);
   ForEachRank(2, [&](int rank) {
     test::Pending pending;
-    ranks[rank].Enqueue({Intent("failing", "anything"),
+    ranks[rank].Enqueue({RequestKey("failing", "anything"),
                          [](RequestContext&) { throw std::runtime_error("out of something"); },
                          pending.done()});
     Ending ending = pending.Await();

@@ -27,13 +27,13 @@ class CountingTransport : public Transport {
     num_bytes += send.num_bytes;
     return inner_.Exchange(send, recv);
   }
-  void Meet(int peer) override {
+  void PairwiseBarrier(int peer) override {
     before_();
-    inner_.Meet(peer);
+    inner_.PairwiseBarrier(peer);
   }
   bool CanRead(int peer) const override { return inner_.CanRead(peer); }
   int64_t ShortBytes() const override { return inner_.ShortBytes(); }
-  int64_t StepBytes(int peer) const override { return inner_.StepBytes(peer); }
+  int64_t ChunkBytes(int peer) const override { return inner_.ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_.TakesDeviceMemory(peer); }
   bool needs_workspace() const override { return inner_.needs_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }

@@ -1,6 +1,6 @@
 // Just enough of CUDA C++ to run this library's kernels on a CPU, so that their indices, their
 // order of sums and their synchronisation are tested where there is no GPU. It says nothing about
-// speed, nor about memory models: threads of a block take turns in one thread of the process.
+// speed, nor about memory models: threads of a block take slots in one thread of the process.
 //
 // Include it before a .cu.h file. A block's threads are fibers that switch at barriers and
 // shuffles only; a barrier that some threads never reach fails the test instead of hanging it.
@@ -76,7 +76,7 @@ inline double __shfl_down_sync(unsigned, double value, int distance) {
   return other;
 }
 
-// Blocks take turns: what one has written the next one sees.
+// Blocks take slots: what one has written the next one sees.
 inline void __threadfence() {}
 inline double __ldcg(const double* address) { return *address; }
 inline bool __isGlobal(const void*) { return true; }

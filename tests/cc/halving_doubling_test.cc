@@ -1,12 +1,12 @@
-// The traversal: transports x worlds x sizes x reductions x dtypes, against the tree in float64.
+// All algorithms: transports x worlds x sizes x reductions x dtypes, against the tree in float64.
 
 #include <vector>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/core/error.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
-#include "tests/cc/traversals.h"
+#include "tests/cc/reduced_leaves.h"
 
 namespace adasum {
 namespace {
@@ -23,8 +23,8 @@ using test::Leaves;
 using test::Outcome;
 using test::Outputs;
 using test::RandomLeaves;
+using test::ReduceOnAllRanks;
 using test::Scope;
-using test::Traverse;
 using test::Wire;
 using test::WireName;
 
@@ -61,7 +61,7 @@ TEST(ResultOnlyWhereItIsAskedFor) {
       for (const std::vector<int64_t>& counts :
            {std::vector<int64_t>{1000}, std::vector<int64_t>{300, 0, 700}}) {
         Leaves inputs = RandomLeaves(size, DType::kFloat64, counts);
-        Outcome outcome = Traverse(wire, "adasum", inputs, Outputs::kFirstRankOnly);
+        Outcome outcome = ReduceOnAllRanks(wire, "adasum", inputs, Outputs::kFirstRankOnly);
         CheckAgainstTree("adasum", inputs, outcome.outputs);
       }
     }
@@ -75,7 +75,7 @@ TEST(ResultInPlaceOfTheInputs) {
            {std::vector<int64_t>{1000}, std::vector<int64_t>{300, 0, 700, 1}}) {
         Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
         const Leaves before(inputs);
-        Traverse(wire, "adasum", inputs, Outputs::kInPlace);
+        ReduceOnAllRanks(wire, "adasum", inputs, Outputs::kInPlace);
         CheckAgainstTree("adasum", before, inputs);
         CheckAlike(inputs);
       }
@@ -87,7 +87,8 @@ TEST(RunToRunEqual) {
   for (Wire wire : kWires) {
     for (int size : {3, 8, 13}) {
       Leaves inputs = RandomLeaves(size, DType::kFloat32, {1000, 77});
-      Outcome first = Traverse(wire, "adasum", inputs), second = Traverse(wire, "adasum", inputs);
+      Outcome first = ReduceOnAllRanks(wire, "adasum", inputs),
+              second = ReduceOnAllRanks(wire, "adasum", inputs);
       for (int rank = 0; rank < size; ++rank) second.outputs[rank].swap(first.outputs[0]);
       CheckAlike(second.outputs);
     }
@@ -129,7 +130,7 @@ TEST(UnlikeNorms) {
                         DTypeName(each.dtype) + ", small ones " + std::to_string(small) + " of " +
                         test::Show(each.scales[0]));
             Leaves inputs = UnlikeLeaves(size, each.dtype, counts, small, each.scales);
-            const Outcome outcome = Traverse(wire, "adasum", inputs);
+            const Outcome outcome = ReduceOnAllRanks(wire, "adasum", inputs);
             CheckAgainstTree("adasum", inputs, outcome.outputs);
             CheckAlike(outcome.outputs);
           }

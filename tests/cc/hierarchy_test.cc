@@ -28,17 +28,17 @@ class HostsTransport : public Transport {
   int rank() const override { return all_->rank(); }
   int size() const override { return all_->size(); }
   void SendRecv(const Send& send, const Recv& recv) override {
-    if (Place(Peer(send, recv)) < 0) return all_->SendRecv(send, recv);
+    if (IndexOnHost(Peer(send, recv)) < 0) return all_->SendRecv(send, recv);
     host_->SendRecv(OnHost(send), OnHost(recv));
   }
   const void* Exchange(const Send& send, const Recv& recv) override {
-    if (Place(Peer(send, recv)) < 0) return all_->Exchange(send, recv);
+    if (IndexOnHost(Peer(send, recv)) < 0) return all_->Exchange(send, recv);
     return host_->Exchange(OnHost(send), OnHost(recv));
   }
-  bool CanRead(int peer) const override { return Place(peer) >= 0; }
+  bool CanRead(int peer) const override { return IndexOnHost(peer) >= 0; }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
-  int64_t StepBytes(int peer) const override {
-    return Place(peer) < 0 ? all_->StepBytes(peer) : host_->StepBytes(Place(peer));
+  int64_t ChunkBytes(int peer) const override {
+    return IndexOnHost(peer) < 0 ? all_->ChunkBytes(peer) : host_->ChunkBytes(IndexOnHost(peer));
   }
   bool needs_workspace() const override { return true; }
   void* Workspace(int64_t num_bytes) override { return host_->Workspace(num_bytes); }
@@ -47,13 +47,13 @@ class HostsTransport : public Transport {
   static int Peer(const Send& send, const Recv& recv) {
     return recv.num_bytes > 0 ? recv.peer : send.peer;
   }
-  int Place(int rank) const {
+  int IndexOnHost(int rank) const {
     auto found = std::find(ranks_.begin(), ranks_.end(), rank);
     return found == ranks_.end() ? -1 : static_cast<int>(found - ranks_.begin());
   }
   template <typename Message>
   Message OnHost(Message message) const {
-    message.peer = message.num_bytes > 0 ? Place(message.peer) : 0;
+    message.peer = message.num_bytes > 0 ? IndexOnHost(message.peer) : 0;
     return message;
   }
 
@@ -102,8 +102,8 @@ class Ranks {
     test::ForEachRank(all_.size(), [&](int rank) {
       const int host = host_of_[rank];
       const std::vector<int>& ranks = hosts_[host];
-      int place = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-      HostsTransport transport(&all_.transport(rank), &on_host_[host]->transport(place), ranks);
+      int index = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+      HostsTransport transport(&all_.transport(rank), &on_host_[host]->transport(index), ranks);
       LateArithmetic arithmetic(std::chrono::milliseconds(rank == late_rank ? 1 : 0));
       LeafScratch scratch;
       HierarchyScratch hierarchy_scratch;
@@ -154,7 +154,7 @@ class Ranks {
     return num_wrong;
   }
 
-  // The communicator's agreement before the next request, as far as memory is concerned.
+  // The engine's negotiation before the next request, as far as memory is concerned.
   static void Agree(Transport& transport) {
     char mine = 0, theirs = 0;
     for (int to = 0; to < transport.size(); ++to) {

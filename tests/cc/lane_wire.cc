@@ -60,7 +60,7 @@ Lanes::Box& Lanes::Of(int from, int to, int lane) const {
 void LaneWire::SendRecv(const Send& send, const Recv& recv) {
   num_bytes += send.num_bytes;
   int64_t num_sent = 0, num_received = 0;
-  Patience patience(limits_, "a lane", recv.num_bytes > 0 ? recv.peer : send.peer);
+  Backoff backoff(waits_, "a lane", recv.num_bytes > 0 ? recv.peer : send.peer);
   for (;;) {
     if (num_sent < send.num_bytes) {
       num_sent += TrySend(&lanes_.Of(rank_, send.peer, send.lane), At(send.bytes, num_sent),
@@ -71,7 +71,7 @@ void LaneWire::SendRecv(const Send& send, const Recv& recv) {
                                  At(recv.bytes, num_received), recv.num_bytes - num_received);
     }
     if (num_sent == send.num_bytes && num_received == recv.num_bytes) return;
-    patience.Pause();
+    backoff.Pause();
   }
 }
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -45,8 +45,8 @@ class Lanes {
 class LaneWire : public Transport {
  public:
   // Both must outlive this.
-  LaneWire(const Lanes* lanes, int rank, const WaitLimits* limits)
-      : lanes_(*lanes), rank_(rank), limits_(*limits) {}
+  LaneWire(const Lanes* lanes, int rank, const WaitControl* waits)
+      : lanes_(*lanes), rank_(rank), waits_(*waits) {}
 
   int rank() const override { return rank_; }
   int size() const override { return lanes_.num_processes(); }
@@ -57,7 +57,7 @@ class LaneWire : public Transport {
  private:
   const Lanes& lanes_;
   const int rank_;
-  const WaitLimits& limits_;
+  const WaitControl& waits_;
 };
 
 }  // namespace test

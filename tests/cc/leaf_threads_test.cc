@@ -27,7 +27,7 @@ class OnEachReplica : public DeviceTensors {
  public:
   using Body = std::function<void(int replica, Transport& transport)>;
   explicit OnEachReplica(Body body) : body_(std::move(body)) {}
-  void Run(int replica, Transport& transport, const WaitLimits&, const ReduceOnDevice&) override {
+  void Run(int replica, Transport& transport, const WaitControl&, const ReduceOnDevice&) override {
     body_(replica, transport);
   }
 
@@ -96,7 +96,7 @@ TEST(ReplicaThatFailsEndsTheWaitsOfTheOthers) {
             throw Error(ErrorCode::kInternal, "out of luck");
           }
           try {
-            transport.Meet(3 * rank + failing);
+            transport.PairwiseBarrier(3 * rank + failing);
           } catch (const Error& error) {
             num_ended += Contains(error.what(), "Another replica of this process failed");
             throw;

@@ -73,12 +73,12 @@ void ForEachProcess(int size, int limit_seconds,
   munmap(shared, sizeof(Board));
 }
 
-std::unique_ptr<ShmTransport> Connect(int rank, int size, Board* board, const WaitLimits& limits) {
-  auto transport = std::make_unique<ShmTransport>(rank, size, limits);
+std::unique_ptr<ShmTransport> Connect(int rank, int size, Board* board, const WaitControl& waits) {
+  auto transport = std::make_unique<ShmTransport>(rank, size, waits);
   transport->Address().copy(board->of_rank[rank].address, sizeof(Board::OfRank::address) - 1);
   board->num_connected.fetch_add(1);
-  Patience patience(limits, "the other processes", -1);
-  while (board->num_connected.load() < size) patience.Pause();
+  Backoff backoff(waits, "the other processes", -1);
+  while (board->num_connected.load() < size) backoff.Pause();
   std::vector<std::string> addresses;
   for (int peer = 0; peer < size; ++peer) addresses.emplace_back(board->of_rank[peer].address);
   transport->Connect(addresses);

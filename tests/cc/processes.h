@@ -32,7 +32,7 @@ void ForEachProcess(int size, int limit_seconds,
                     const std::function<void(int rank, Board* board)>& body);
 
 // In a process: this rank's end of shared memory between all of them.
-std::unique_ptr<ShmTransport> Connect(int rank, int size, Board* board, const WaitLimits& limits);
+std::unique_ptr<ShmTransport> Connect(int rank, int size, Board* board, const WaitControl& waits);
 
 // In a process, for what all must have in common: fails in the parent unless all note the same.
 void NoteEqual(int rank, Board* board, uint64_t value);

@@ -22,7 +22,7 @@ class Ranks {
       : world_(wire, size, silence_seconds, mismatch_seconds) {
     for (int rank = 0; rank < size; ++rank) {
       communicators_.push_back(
-          std::make_unique<Communicator>(world_.TakeLimits(rank), world_.TakeTransport(rank),
+          std::make_unique<Communicator>(world_.TakeWaits(rank), world_.TakeTransport(rank),
                                          Topology{rank, size, 1, {{0}}, WidestInstructionSet()}));
     }
   }

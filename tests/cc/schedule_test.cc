@@ -1,6 +1,6 @@
 // The schedule of every world up to 1024 ranks: who meets whom, over which elements.
 
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 
 #include <algorithm>
 #include <utility>
@@ -114,10 +114,10 @@ TEST(BytesOfAllRanks) {
   constexpr int64_t kElementBytes = 4, kNumMoments = 3;
   ForEveryWorld([](int size, int64_t count, const std::vector<Schedule>&) {
     if (count == 0) return;
-    auto sent = [&](Way way) {
+    auto sent = [&](Algorithm algorithm) {
       int64_t of_all = 0;
       for (int rank = 0; rank < size; ++rank) {
-        of_all += BytesSent(rank, size, count, kElementBytes, kNumMoments, way);
+        of_all += BytesSent(rank, size, count, kElementBytes, kNumMoments, algorithm);
       }
       return of_all;
     };
@@ -127,13 +127,13 @@ TEST(BytesOfAllRanks) {
     // Level k sums over 2^k ranks in k rounds.
     int64_t rounds = power * num_levels * (num_levels + 1) / 2;
     const int64_t expected = vectors * count * kElementBytes + rounds * kNumMoments * 24;
-    CHECK_EQ(sent(Way::kHalves), expected);
+    CHECK_EQ(sent(Algorithm::kRecursiveHalving), expected);
     // Every rank sends all its parts but its own, and that one's result and products to all.
     vectors = 2 * (size - 1);
     const int64_t grams = size * (size - 1) * int64_t{size} * (size + 1) / 2 * kNumMoments * 8;
-    CHECK_EQ(sent(Way::kAtOnce), vectors * count * kElementBytes + grams);
+    CHECK_EQ(sent(Algorithm::kDirect), vectors * count * kElementBytes + grams);
     vectors = power * num_levels + 2 * (size - power);
-    CHECK_EQ(sent(Way::kWhole), vectors * count * kElementBytes);
+    CHECK_EQ(sent(Algorithm::kRecursiveDoubling), vectors * count * kElementBytes);
   });
 }
 
@@ -143,8 +143,9 @@ TEST(BytesOfOneRank) {
     Scope scope("size " + std::to_string(power));
     int64_t count = kGranularity * power * 3;
     for (int rank = 0; rank < power; ++rank) {
-      for (Way way : {Way::kHalves, Way::kAtOnce}) {
-        CHECK_EQ(BytesSent(rank, power, count, 8, 0, way), 2 * (power - 1) * (count / power) * 8);
+      for (Algorithm algorithm : {Algorithm::kRecursiveHalving, Algorithm::kDirect}) {
+        CHECK_EQ(BytesSent(rank, power, count, 8, 0, algorithm),
+                 2 * (power - 1) * (count / power) * 8);
       }
     }
   }
@@ -202,10 +203,10 @@ TEST(TreeOfAllSchedules) {
 TEST(NothingToSend) {
   for (int size = 1; size <= 9; ++size) {
     for (int rank = 0; rank < size; ++rank)
-      CHECK_EQ(BytesSent(rank, size, 0, 4, 0, Way::kHalves), int64_t{0});
+      CHECK_EQ(BytesSent(rank, size, 0, 4, 0, Algorithm::kRecursiveHalving), int64_t{0});
   }
-  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Way::kHalves), int64_t{0});
-  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Way::kAtOnce), int64_t{0});
+  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Algorithm::kRecursiveHalving), int64_t{0});
+  CHECK_EQ(BytesSent(0, 1, 1000, 4, 1, Algorithm::kDirect), int64_t{0});
 }
 
 }  // namespace

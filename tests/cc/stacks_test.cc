@@ -153,11 +153,11 @@ TEST(InnerProductsOfAll) {
 
 TEST(WeightedSums) {
   ForEachKernels([](const CpuKernels& kernels) {
-    for (bool passes_caches : {false, true}) {
+    for (bool uses_streaming_stores : {false, true}) {
       ForEveryStack([&](int n, DType dtype) {
-        CpuArithmetic cpu(kernels, passes_caches);
+        CpuArithmetic cpu(kernels, uses_streaming_stores);
         CheckWeighted(cpu, dtype, n, false);
-        Pairs pairs(kernels, passes_caches);
+        Pairs pairs(kernels, uses_streaming_stores);
         CheckWeighted(pairs, dtype, n, true);
       });
     }
@@ -166,8 +166,8 @@ TEST(WeightedSums) {
 
 // A result may replace one of the operands.
 TEST(CopyInPlaceOfAnOperand) {
-  for (bool passes_caches : {false, true}) {
-    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), passes_caches);
+  for (bool uses_streaming_stores : {false, true}) {
+    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), uses_streaming_stores);
     ForEveryStack([&](int n, DType dtype) {
       const std::vector<double> weights(std::size(kCounts) * n, 0.75);
       Vectors apart(dtype, n);

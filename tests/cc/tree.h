@@ -1,5 +1,5 @@
-// What the reductions of N leaves are, in float64 and by recursion: the definition, not the
-// traversal.
+// What the reductions of N leaves are, in float64 and by recursion: the definition, apart from the
+// algorithms.
 #ifndef ADASUM_TESTS_CC_TREE_H_
 #define ADASUM_TESTS_CC_TREE_H_
 

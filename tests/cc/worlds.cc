@@ -29,24 +29,24 @@ const char* WireName(Wire wire) {
   return names[static_cast<int>(wire)];
 }
 
-// The hub's waits belong to no single rank, so that it has limits of its own.
+// The hub's waits belong to no single rank, so that it has timeouts of its own.
 class World::Hub {
  public:
-  Hub(int size, double silence_seconds) : hub_(size, limits_) {
-    limits_.silence_seconds = silence_seconds;
+  Hub(int size, double silence_seconds) : hub_(size, waits_) {
+    waits_.timeouts.silence_seconds = silence_seconds;
   }
   ThreadHub* get() { return &hub_; }
 
  private:
-  WaitLimits limits_;
+  WaitControl waits_;
   ThreadHub hub_;
 };
 
 World::World(Wire wire, int size, double silence_seconds, double mismatch_seconds) {
   for (int rank = 0; rank < size; ++rank) {
-    limits_.push_back(std::make_unique<WaitLimits>());
-    limits_.back()->silence_seconds = silence_seconds;
-    limits_.back()->mismatch_seconds = mismatch_seconds;
+    waits_.push_back(std::make_unique<WaitControl>());
+    waits_.back()->timeouts.silence_seconds = silence_seconds;
+    waits_.back()->timeouts.mismatch_seconds = mismatch_seconds;
   }
   if (wire == Wire::kSharedMemory) {
     ConnectSharedMemory();
@@ -63,11 +63,11 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
 }
 
 void World::ConnectSharedMemory() {
-  const int size = static_cast<int>(limits_.size());
+  const int size = static_cast<int>(waits_.size());
   std::vector<ShmTransport*> ends;
   std::vector<std::string> addresses;
   for (int rank = 0; rank < size; ++rank) {
-    auto end = std::make_unique<ShmTransport>(rank, size, *limits_[rank]);
+    auto end = std::make_unique<ShmTransport>(rank, size, *waits_[rank]);
     ends.push_back(end.get());
     addresses.push_back(end->Address());
     transports_.push_back(std::move(end));

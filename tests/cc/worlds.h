@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -20,8 +20,8 @@ enum class Wire {
 constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory};
 const char* WireName(Wire wire);
 
-// The ranks' ends of one wire. The limits stay where they are for the life of the world; ranks may
-// hand their transport and limits to a communicator.
+// The ranks' ends of one wire. What they wait by stays where it is for the life of the world; ranks
+// may hand their transport and waits to a communicator.
 class World {
  public:
   World(Wire wire, int size, double silence_seconds = 30, double mismatch_seconds = 30);
@@ -32,7 +32,7 @@ class World {
   int size() const { return static_cast<int>(transports_.size()); }
   Transport& transport(int rank) { return *transports_[rank]; }
   std::unique_ptr<Transport> TakeTransport(int rank) { return std::move(transports_[rank]); }
-  std::unique_ptr<WaitLimits> TakeLimits(int rank) { return std::move(limits_[rank]); }
+  std::unique_ptr<WaitControl> TakeWaits(int rank) { return std::move(waits_[rank]); }
 
  private:
   class Hub;
@@ -40,7 +40,7 @@ class World {
 
   // Before the transports, which refer to them.
   std::unique_ptr<Hub> hub_;
-  std::vector<std::unique_ptr<WaitLimits>> limits_;
+  std::vector<std::unique_ptr<WaitControl>> waits_;
   std::vector<std::unique_ptr<Transport>> transports_;
 };
 

@@ -1,5 +1,5 @@
-// Kernels work while the exchange of the next step is under way. Neither may wait for the other:
-// here the kernels of a step do not end before the next exchange has begun, and that exchange does
+// Kernels work while the exchange of the next chunk is under way. Neither may wait for the other:
+// here the kernels of a chunk do not end before the next exchange has begun, and that exchange does
 // not end before they have. Two processes, each with a device that does everything at once.
 
 #include <atomic>
@@ -24,19 +24,19 @@ using test::GpuSide;
 using test::LeafValues;
 
 constexpr int kLimitSeconds = 120;
-constexpr int64_t kStepBytes = int64_t{64} << 10;
-constexpr int64_t kSteps = 8;
+constexpr int64_t kDeviceChunkBytes = int64_t{64} << 10;
+constexpr int64_t kChunks = 8;
 
 // Whose turn it is, of the kernels and exchanges on the way there (moments) or back (combine).
 class Phase {
  public:
   void Launched() { Note(&num_launched_); }
   void Ended() { Note(&num_ended_); }
-  // The kernel of step k goes on when exchange `lead` + k has begun.
+  // The kernel of chunk k goes on when exchange `lead` + k has begun.
   void HoldKernel(int64_t lead) {
     Await("an exchange beside a kernel", [=] {
       const int64_t next = num_running_ + lead;
-      return next >= kSteps || num_begun_ > next;
+      return next >= kChunks || num_begun_ > next;
     });
     Note(&num_running_);
   }
@@ -44,7 +44,7 @@ class Phase {
   // Exchange k is over when so many kernels more or fewer have ended.
   void HoldExchange(int64_t more) {
     Await("a kernel beside an exchange",
-          [=] { return num_ended_ >= std::min(num_begun_ - 1 + more, kSteps); });
+          [=] { return num_ended_ >= std::min(num_begun_ - 1 + more, kChunks); });
   }
   int64_t num_launched() const { return num_launched_; }
   int64_t num_begun() const { return num_begun_; }
@@ -96,7 +96,7 @@ void Watch(Phases* phases) {
                            }});
 }
 
-// The wire of the host. A message of so many bytes is a step: as many there, then as many back.
+// The wire of the host. A message of so many bytes is a chunk: as many there, then as many back.
 class HoldingWire : public Transport {
  public:
   HoldingWire(std::unique_ptr<Transport> inner, bool takes_device_memory, Phases* phases)
@@ -108,11 +108,12 @@ class HoldingWire : public Transport {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void SendRecv(const Send& send, const Recv& recv) override {
-    if (!phases_.is_held || send.num_bytes != kStepBytes) return device_wire_.SendRecv(send, recv);
-    const bool is_there = phases_.there.num_begun() < kSteps;
+    if (!phases_.is_held || send.num_bytes != kDeviceChunkBytes)
+      return device_wire_.SendRecv(send, recv);
+    const bool is_there = phases_.there.num_begun() < kChunks;
     Phase& phase = is_there ? phases_.there : phases_.back;
     phase.ExchangeBegins();
-    // Beside exchange k: the moments of step k - 1, the combination of step k + 1.
+    // Beside exchange k: the moments of chunk k - 1, the combination of chunk k + 1.
     phase.HoldExchange(is_there ? 0 : 2);
     device_wire_.SendRecv(send, recv);
   }
@@ -126,33 +127,33 @@ class HoldingWire : public Transport {
 
 void CheckOverlap(int rank, Board* board, bool takes_device_memory, const GpuRequest& request) {
   setenv("TF_ADASUM_CUDA_IPC", "0", 1);
-  setenv("TF_ADASUM_CUDA_STEP_BYTES", std::to_string(kStepBytes).c_str(), 1);
+  setenv("TF_ADASUM_CUDA_STEP_BYTES", std::to_string(kDeviceChunkBytes).c_str(), 1);
   Phases phases;
   Watch(&phases);
-  auto limits = std::make_unique<WaitLimits>();
+  auto waits = std::make_unique<WaitControl>();
   auto wire =
-      std::make_unique<HoldingWire>(Connect(rank, 2, board, *limits), takes_device_memory, &phases);
-  Communicator communicator(std::move(limits), std::move(wire), Topology{rank, 2});
+      std::make_unique<HoldingWire>(Connect(rank, 2, board, *waits), takes_device_memory, &phases);
+  Communicator communicator(std::move(waits), std::move(wire), Topology{rank, 2});
   std::mt19937 random(1);
   const LeafValues leaves = Draw(request, 2, &random);
-  std::shared_ptr<DeviceState> place = MakeCudaPlace(0);
+  std::shared_ptr<DeviceState> state = MakeCudaState(0);
   // The first makes the buffers, which waits for the device.
   for (bool is_held : {false, true}) {
     phases.is_held = is_held;
     GpuSide side(request, {leaves[rank]});
-    side.Start(communicator, *place);
+    side.Start(communicator, *state);
     CHECK_EQ(test::Describe(side.Await()), "");
     side.Check(leaves);
   }
-  CHECK_EQ(phases.there.num_begun(), kSteps);
-  CHECK_EQ(phases.back.num_begun(), kSteps);
-  // One launch for each step, however many tensors it has parts of.
-  CHECK_EQ(phases.there.num_launched(), kSteps);
-  CHECK_EQ(phases.back.num_launched(), kSteps);
+  CHECK_EQ(phases.there.num_begun(), kChunks);
+  CHECK_EQ(phases.back.num_begun(), kChunks);
+  // One launch for each chunk, however many tensors it has parts of.
+  CHECK_EQ(phases.there.num_launched(), kChunks);
+  CHECK_EQ(phases.back.num_launched(), kChunks);
 }
 
 void CheckLists(bool takes_device_memory) {
-  const int64_t count = 2 * kSteps * kStepBytes / 4;
+  const int64_t count = 2 * kChunks * kDeviceChunkBytes / 4;
   std::vector<int64_t> many(1024, count / 1024);
   for (const auto& counts : {std::vector<int64_t>{count}, many}) {
     test::ForEachProcess(2, kLimitSeconds, [&](int rank, Board* board) {

@@ -46,12 +46,12 @@ const GpuRequest kLarge{DType::kFloat32, "adasum", false, {150001, 0, 5}};
 class Process {
  public:
   Process(World world, const Lanes* lanes, int rank, Board* board)
-      : world_(world), rank_(rank), board_(board), place_(MakeCudaPlace(0)) {
-    auto limits = std::make_unique<WaitLimits>();
-    limits->silence_seconds = kSilenceSeconds;
-    limits->hot_pauses = 16;
-    auto wire = std::make_unique<LaneWire>(lanes, rank, limits.get());
-    communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(wire),
+      : world_(world), rank_(rank), board_(board), state_(MakeCudaState(0)) {
+    auto waits = std::make_unique<WaitControl>();
+    waits->timeouts.silence_seconds = kSilenceSeconds;
+    waits->hot_pauses = 16;
+    auto wire = std::make_unique<LaneWire>(lanes, rank, waits.get());
+    communicator_ = std::make_unique<Communicator>(std::move(waits), std::move(wire),
                                                    Topology{rank, world.num_processes});
   }
 
@@ -77,7 +77,7 @@ class Process {
     SetFreeBytes(kAllBytes);
     GpuSide side(request, LeafValues(first, first + world_.num_replicas));
     SetFreeBytes(free_bytes);
-    side.Start(*communicator_, *place_);
+    side.Start(*communicator_, *state_);
     const Ending ending = side.Await();
     NoteEqual(rank_, board_, ending ? static_cast<int>(ending->code()) : -1);
     if (ending) return ending;
@@ -88,7 +88,7 @@ class Process {
   const World world_;
   const int rank_;
   Board* board_;
-  std::shared_ptr<DeviceState> place_;
+  std::shared_ptr<DeviceState> state_;
   std::unique_ptr<Communicator> communicator_;
   std::mt19937 random_{17};
 };

@@ -38,7 +38,7 @@ class Requests {
   Requests(Wire wire, int num_ranks, int num_replicas)
       : ranks_(wire, num_ranks), num_replicas_(num_replicas) {
     for (int rank = 0; rank < num_ranks; ++rank) {
-      places_.push_back(MakeCudaPlace(DeviceOf(rank)));
+      states_.push_back(MakeCudaState(DeviceOf(rank)));
     }
   }
 
@@ -54,7 +54,7 @@ class Requests {
       DeviceScope device(DeviceOf(rank));
       const auto first = leaves.begin() + rank * num_replicas_;
       sides.push_back(std::make_unique<GpuSide>(request, LeafValues(first, first + num_replicas_)));
-      sides[rank]->Start(ranks_[rank], *places_[rank]);
+      sides[rank]->Start(ranks_[rank], *states_[rank]);
     }
     for (auto& side : sides) CHECK_EQ(test::Describe(side->Await()), "");
     sides[0]->Check(leaves);
@@ -68,7 +68,7 @@ class Requests {
   const int num_devices_ = NumDevices();
   Ranks ranks_;
   const int num_replicas_;
-  std::vector<std::shared_ptr<DeviceState>> places_;
+  std::vector<std::shared_ptr<DeviceState>> states_;
   std::mt19937 random_{7};
 };
 
@@ -97,9 +97,9 @@ TEST(AllDTypes) {
   }
 }
 
-// Results don't depend on how many steps a tensor takes: bit by bit where the order of the sums
+// Results don't depend on how many chunks a tensor takes: bit by bit where the order of the sums
 // does not matter either, else as close to the tree.
-TEST(StepsDoNotShow) {
+TEST(ChunksDoNotShow) {
   const std::vector<int64_t> counts = {1, 0, 3001, 65, 20003, 7, 0};
   const GpuRequest first{DType::kInt32, "sum", false, {1}};
   for (const char* ipc : {"0", "1"}) {
@@ -108,21 +108,21 @@ TEST(StepsDoNotShow) {
       Scope scope(std::to_string(num_ranks) + " ranks, TF_ADASUM_CUDA_IPC=" + ipc);
       Requests whole(Wire::kSharedMemory, num_ranks, 1);
       whole.Check(first);
-      Requests stepped(Wire::kSharedMemory, num_ranks, 1);
+      Requests chunked(Wire::kSharedMemory, num_ranks, 1);
       setenv("TF_ADASUM_CUDA_STEP_BYTES", "4096", 1);  // looked at by a rank's first request
-      stepped.Check(first);
+      chunked.Check(first);
       unsetenv("TF_ADASUM_CUDA_STEP_BYTES");
       std::mt19937 random(3);
       for (DType dtype : kDTypes) {
         const bool is_in_place = num_ranks % 2 == 0;
         const char* reduction = IsFloating(dtype) ? "adasum" : "mean";
         const GpuRequest request{dtype, reduction, is_in_place, counts};
-        stepped.Check(request);
+        chunked.Check(request);
         const LeafValues leaves = DrawOneOfEach(request, num_ranks, &random);
-        CheckEqualBits(request, *stepped.Run(request, leaves), *whole.Run(request, leaves));
+        CheckEqualBits(request, *chunked.Run(request, leaves), *whole.Run(request, leaves));
         const GpuRequest sum{dtype, "sum", !is_in_place, counts};
         const LeafValues all = Draw(sum, num_ranks, &random);
-        CheckEqualBits(sum, *stepped.Run(sum, all), *whole.Run(sum, all));
+        CheckEqualBits(sum, *chunked.Run(sum, all), *whole.Run(sum, all));
       }
     }
   }
@@ -140,10 +140,10 @@ TEST(SeveralReplicas) {
 // A rank that receives only has no copy of its own to wait for: its kernels may still read what was
 // received before.
 TEST(StagedBytesArriveBehindKernels) {
-  // More chunks than there are places for them.
+  // More chunks than there are slots for them.
   const int64_t num_bytes = 6 * Staging::kChunkBytes + 5;
-  WaitLimits limits;
-  ThreadHub hub(2, limits);
+  WaitControl waits;
+  ThreadHub hub(2, waits);
   test::ForEachRank(2, [&](int rank) {
     DeviceScope device(0);
     Scratch tensor{TheDeviceMemory()}, before{TheDeviceMemory()};
@@ -153,7 +153,7 @@ TEST(StagedBytesArriveBehindKernels) {
     Staging staging;
     Stream stream;
     ThreadTransport wire(&hub, rank);
-    StagingTransport staged(&wire, &stream, &staging, &limits);
+    StagingTransport staged(&wire, &stream, &staging, &waits);
     if (rank == 0) {
       staged.Exchange({1, bytes, num_bytes}, {1, nullptr, 0});
       return;

@@ -29,7 +29,7 @@ using test::Scope;
 
 constexpr int kLimitSeconds = 120;
 const std::vector<int64_t> kCounts = {1, 0, 1000, 65, 200003, 7};
-// Staged, a half is more chunks than there are places for them.
+// Staged, a half is more chunks than there are slots for them.
 const std::vector<int64_t> kManyChunks = {2800003, 5};
 
 // kWire: as CUDA-aware MPI.
@@ -52,24 +52,24 @@ class Process {
         board_(board),
         way_(way),
         device_(devices == Devices::kOne ? 0 : rank % NumDevices()),
-        place_(MakeCudaPlace(device_)) {
+        state_(MakeCudaState(device_)) {
     NumDevices();
-    auto limits = std::make_unique<WaitLimits>();
-    limits->silence_seconds = kLimitSeconds / 2;
-    limits->hot_pauses = 16;
-    host_ = Connect(rank, size, board, *limits);
+    auto waits = std::make_unique<WaitControl>();
+    waits->timeouts.silence_seconds = kLimitSeconds / 2;
+    waits->hot_pauses = 16;
+    host_ = Connect(rank, size, board, *waits);
     device_wire_ = std::make_unique<DeviceWire>(host_.get());
     Transport* wire = way == Way::kWire ? device_wire_.get() : host_.get();
     auto counted = std::make_unique<CountingTransport>(wire);
     counted_ = counted.get();
     communicator_ =
-        std::make_unique<Communicator>(std::move(limits), std::move(counted), Topology{rank, size});
+        std::make_unique<Communicator>(std::move(waits), std::move(counted), Topology{rank, size});
   }
   // The communicator goes before what its transport refers to.
   ~Process() { Close(); }
   void Close() {
     communicator_.reset();
-    place_.reset();
+    state_.reset();
   }
 
   // when_done() is called before the results are looked at.
@@ -80,7 +80,7 @@ class Process {
     GpuSide side(request, {leaves[rank_]});
     counted_->num_bytes = 0;
     device_wire_->num_device_bytes = 0;
-    side.Start(*communicator_, *place_);
+    side.Start(*communicator_, *state_);
     CHECK_EQ(test::Describe(side.Await()), "");
     if (size_ > 1) CheckSent(request);
     if (when_done) when_done();
@@ -90,11 +90,11 @@ class Process {
     }
   }
 
-  void MoveTo(std::shared_ptr<DeviceState> place, int device) {
-    place_ = std::move(place);
+  void MoveTo(std::shared_ptr<DeviceState> state, int device) {
+    state_ = std::move(state);
     device_ = device;
   }
-  const std::shared_ptr<DeviceState>& place() const { return place_; }
+  const std::shared_ptr<DeviceState>& state() const { return state_; }
   int device() const { return device_; }
 
  private:
@@ -114,7 +114,7 @@ class Process {
   Board* board_;
   const Way way_;
   int device_;
-  std::shared_ptr<DeviceState> place_;
+  std::shared_ptr<DeviceState> state_;
   std::unique_ptr<Transport> host_;
   std::unique_ptr<DeviceWire> device_wire_;
   CountingTransport* counted_ = nullptr;
@@ -195,14 +195,14 @@ TEST(AWireThatTakesDeviceMemory) {
   }
 }
 
-// By every way, in steps on whose length ranks have different opinions.
-TEST(ManySteps) {
+// By every way, in chunks on whose length ranks have different opinions.
+TEST(ManyChunks) {
   for (Way way : {Way::kIpc, Way::kStaged, Way::kWire}) {
     for (Devices devices : {Devices::kOne, Devices::kAll}) {
       for (int size : {2, 3, 4}) {
         test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
-          const char* step[] = {"5000", "", "40000", "8192"};
-          setenv("TF_ADASUM_CUDA_STEP_BYTES", step[rank], 1);
+          const char* chunk[] = {"5000", "", "40000", "8192"};
+          setenv("TF_ADASUM_CUDA_STEP_BYTES", chunk[rank], 1);
           setenv("TF_ADASUM_CUDA_IPC", way == Way::kIpc ? "1" : "0", 1);
           Process process(rank, size, board, way, devices);
           process.Check({DType::kFloat32, "adasum", false, kCounts});
@@ -214,16 +214,16 @@ TEST(ManySteps) {
   }
 }
 
-TEST(ARefusedStep) {
+TEST(ARefusedChunkSize) {
   for (const char* wrong : {"0", "-1", "4096x", "68719476736"}) {
     test::ForEachProcess(1, kLimitSeconds, [=](int, Board* board) {
       setenv("TF_ADASUM_CUDA_STEP_BYTES", wrong, 1);
-      auto limits = std::make_unique<WaitLimits>();
-      auto wire = test::Connect(0, 1, board, *limits);
-      Communicator communicator(std::move(limits), std::move(wire), Topology{0, 1});
+      auto waits = std::make_unique<WaitControl>();
+      auto wire = test::Connect(0, 1, board, *waits);
+      Communicator communicator(std::move(waits), std::move(wire), Topology{0, 1});
       const GpuRequest request{DType::kFloat32, "sum", false, {3}};
       GpuSide side(request, {{{1, 2, 3}}});
-      side.Start(communicator, *MakeCudaPlace(0));
+      side.Start(communicator, *MakeCudaState(0));
       CHECK_TRUE(test::Contains(test::Describe(side.Await()), "TF_ADASUM_CUDA_STEP_BYTES to be"));
     });
   }
@@ -234,9 +234,9 @@ TEST(ARankMoves) {
   test::ForEachProcess(3, kLimitSeconds, [](int rank, Board* board) {
     Process process(rank, 3, board, Way::kIpc);
     process.Check({DType::kFloat32, "adasum", false, kCounts});
-    const std::shared_ptr<DeviceState> first = process.place();
+    const std::shared_ptr<DeviceState> first = process.state();
     const int other = NumDevices() - 1;
-    if (rank == 0) process.MoveTo(MakeCudaPlace(other), other);
+    if (rank == 0) process.MoveTo(MakeCudaState(other), other);
     process.Check({DType::kFloat32, "adasum", true, kCounts});
     process.MoveTo(first, 0);
     process.Check({DType::kFloat32, "adasum", false, kCounts});

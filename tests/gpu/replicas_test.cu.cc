@@ -48,16 +48,16 @@ class Process {
       throw Error(ErrorCode::kInternal, "Expected a CUDA device. Received: none.");
     }
     device_ = devices == Devices::kOne ? 0 : rank % num_devices;
-    place_ = MakeCudaPlace(device_);
-    auto limits = std::make_unique<WaitLimits>();
-    limits->silence_seconds = kLimitSeconds / 2;
-    limits->hot_pauses = 16;
-    host_ = std::make_unique<LaneWire>(lanes, rank, limits.get());
+    state_ = MakeCudaState(device_);
+    auto waits = std::make_unique<WaitControl>();
+    waits->timeouts.silence_seconds = kLimitSeconds / 2;
+    waits->hot_pauses = 16;
+    host_ = std::make_unique<LaneWire>(lanes, rank, waits.get());
     device_wire_ = std::make_unique<DeviceWire>(host_.get());
     Transport* chosen =
         way == Way::kWire ? device_wire_.get() : static_cast<Transport*>(host_.get());
     auto wire = std::make_unique<Borrowed>(chosen);
-    communicator_ = std::make_unique<Communicator>(std::move(limits), std::move(wire),
+    communicator_ = std::make_unique<Communicator>(std::move(waits), std::move(wire),
                                                    Topology{rank, world.num_processes});
   }
 
@@ -70,7 +70,7 @@ class Process {
     GpuSide side(request, LeafValues(first, first + world_.num_replicas));
     host_->num_bytes = 0;
     device_wire_->num_device_bytes = 0;
-    side.Start(*communicator_, *place_);
+    side.Start(*communicator_, *state_);
     CHECK_EQ(test::Describe(side.Await()), "");
     CheckSent(request);
     side.Check(leaves);
@@ -112,14 +112,14 @@ class Process {
   Board* board_;
   const Way way_;
   int device_ = 0;
-  std::shared_ptr<DeviceState> place_;
+  std::shared_ptr<DeviceState> state_;
   std::unique_ptr<LaneWire> host_;
   std::unique_ptr<DeviceWire> device_wire_;
   std::unique_ptr<Communicator> communicator_;
   std::mt19937 random_{13};
 };
 
-void CheckWorlds(Way way, Devices devices, const char* step_bytes) {
+void CheckWorlds(Way way, Devices devices, const char* chunk_bytes) {
   for (const World& world : kWorlds) {
     Scope scope(std::to_string(world.num_processes) + " processes of " +
                 std::to_string(world.num_replicas) + " replicas");
@@ -127,7 +127,7 @@ void CheckWorlds(Way way, Devices devices, const char* step_bytes) {
     const Lanes lanes(world.num_processes, 1 + world.num_replicas * world.num_replicas);
     test::ForEachProcess(world.num_processes, kLimitSeconds, [&](int rank, Board* board) {
       setenv("TF_ADASUM_CUDA_IPC", way == Way::kIpc ? "1" : "0", 1);
-      setenv("TF_ADASUM_CUDA_STEP_BYTES", step_bytes, 1);
+      setenv("TF_ADASUM_CUDA_STEP_BYTES", chunk_bytes, 1);
       Process process(world, &lanes, rank, board, way, devices);
       // The buffers grow, and are large for what comes last.
       process.Check({DType::kFloat32, "adasum", false, {40003}});
@@ -142,7 +142,7 @@ void CheckWorlds(Way way, Devices devices, const char* step_bytes) {
 
 TEST(ReplicasOfProcessesThatShareADevice) { CheckWorlds(Way::kIpc, Devices::kOne, ""); }
 TEST(ADeviceForEachProcess) { CheckWorlds(Way::kIpc, Devices::kAll, ""); }
-TEST(ADeviceForEachProcessInManySteps) { CheckWorlds(Way::kIpc, Devices::kAll, "40000"); }
+TEST(ADeviceForEachProcessInManyChunks) { CheckWorlds(Way::kIpc, Devices::kAll, "40000"); }
 TEST(Staged) { CheckWorlds(Way::kStaged, Devices::kAll, "40000"); }
 TEST(AWireThatTakesDeviceMemory) { CheckWorlds(Way::kWire, Devices::kAll, "40000"); }
 

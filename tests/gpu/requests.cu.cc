@@ -100,7 +100,7 @@ GpuSide::GpuSide(const GpuRequest& request, const LeafValues& of_replica) : requ
   }
 }
 
-void GpuSide::Start(Communicator& communicator, DeviceState& place) {
+void GpuSide::Start(Communicator& communicator, DeviceState& state) {
   CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   CheckCuda(cudaLaunchHostFunc(framework_.get(), &Sleep, nullptr), "cudaLaunchHostFunc");
   AllreduceTensors tensors{"request", request_.reduction, request_.dtype, {}, {}, {}};
@@ -115,7 +115,7 @@ void GpuSide::Start(Communicator& communicator, DeviceState& place) {
     tensors.shapes.push_back({outputs_[i]->values.size()});
     tensors.outputs.push_back(request_.in_place ? inputs_[0][i]->bytes : outputs_[i]->bytes);
   }
-  tensors.device = place.Tensors(framework_.get());
+  tensors.device = state.Tensors(framework_.get());
   Allreduce(communicator, std::move(tensors), pending_.done());
 }
 

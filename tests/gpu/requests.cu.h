@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cc/core/scratch.h"
-#include "cc/cuda/cuda_place.h"
+#include "cc/cuda/cuda_state.h"
 #include "cc/cuda/resources.cu.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/ranks.h"
@@ -51,7 +51,7 @@ class GpuSide {
   // of_replica[replica][tensor]
   GpuSide(const GpuRequest& request, const LeafValues& of_replica);
 
-  void Start(Communicator& communicator, DeviceState& place);
+  void Start(Communicator& communicator, DeviceState& state);
   Ending Await() { return pending_.Await(); }
   // When it has ended.
   Elements& Result(size_t tensor);

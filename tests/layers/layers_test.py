@@ -29,7 +29,7 @@ CXX_LAYERS = {
     "collectives": {"algorithms", "arithmetic", "engine", "reductions", "transport"},
     "cuda": {"algorithms", "bootstrap", "collectives"},
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
-    "python": {"arithmetic", "bootstrap", "collectives", "engine", "reductions"},
+    "python": {"algorithms", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
 }
 NATIVE_USERS = {"communicator", "allreduce", "gpu", "gradients", "simulate"}
 # These decide and count; they must be usable where there is no TensorFlow.

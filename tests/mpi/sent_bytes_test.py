@@ -8,11 +8,11 @@ import tensorflow as tf
 import tf_adasum as adasum
 from tf_adasum import native, timeline
 
-Way = native.lib.Way
+Algorithm = native.lib.Algorithm
 MOMENT_BYTES = 24
-MOST_AT_ONCE = 8
+MOST_DIRECT = 8
 CACHE_LINES = 4 * 64  # bytes; what parts of a vector of float32 are multiples of
-SHORT_BYTES = 4096  # shorter lists are swapped whole
+SHORT_BYTES = 4096  # shorter vectors are exchanged whole
 BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
 
 # Lists that travel in one piece, or in pieces of one tensor each.
@@ -51,17 +51,17 @@ def _sent(has_shared_memory, tmp_path_factory):
 def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
     rank, size = adasum.rank(), adasum.size()
     for name, sizes in LISTS.items():
-        way = Way.HALVES
+        algorithm = Algorithm.RECURSIVE_HALVING
         if 4 * sum(sizes) <= SHORT_BYTES:
-            way = Way.WHOLE
-        elif has_shared_memory and size <= MOST_AT_ONCE:
-            way = Way.AT_ONCE
+            algorithm = Algorithm.RECURSIVE_DOUBLING
+        elif has_shared_memory and size <= MOST_DIRECT:
+            algorithm = Algorithm.DIRECT
         pieces = [[each] for each in sizes] if name == "blocks" else [sizes]
         for reduction in ("adasum", "sum"):
             expected = 0
             for piece in pieces:
                 num_moments = len(piece) if reduction == "adasum" else 0
-                expected += native.lib.bytes_sent(rank, size, sum(piece), 4, num_moments, way)
+                expected += native.lib.bytes_sent(rank, size, sum(piece), 4, num_moments, algorithm)
             assert sent[f"{reduction} {name}"] == expected, (name, reduction)
 
 
@@ -77,7 +77,7 @@ def _formula(num_bytes, num_moments):
     return 2 * (power - 1) * num_bytes // power + folds + MOMENT_BYTES * num_moments * rounds
 
 
-def _formula_at_once(num_bytes, num_moments):
+def _formula_of_direct(num_bytes, num_moments):
     """2 (N - 1) / N of the bytes, and all inner products of N vectors to all others."""
     size = adasum.size()
     gram_bytes = 8 * size * (size + 1) // 2
@@ -85,7 +85,7 @@ def _formula_at_once(num_bytes, num_moments):
 
 
 def test_bytes_sent_are_those_of_the_formula(sent, has_shared_memory):
-    formula = _formula_at_once if has_shared_memory else _formula
+    formula = _formula_of_direct if has_shared_memory else _formula
     for name, sizes in LISTS.items():
         num_bytes = 4 * sum(sizes)
         if num_bytes % (CACHE_LINES * adasum.size()) == 0:

@@ -11,7 +11,7 @@
 namespace adasum {
 namespace cuda {
 
-// How results get to their second place, if they have one.
+// How results get to their second address, if they have one.
 enum class Second {
   kNone,
   kInGroups,  // aligned as the first
@@ -70,7 +70,7 @@ constexpr int kGroupOfBoth = kGroupOf<typename Operation::In> < kGroupOf<typenam
                                  : kGroupOf<typename Operation::Out>;
 
 // The `head` elements up to the first aligned one, the groups, and the rest. Each element is read
-// and written by one thread, so that both places may be operands.
+// and written by one thread, so that both addresses may be operands.
 template <Second kSecond, typename Operation, typename Function>
 __device__ inline void ApplyParts(const Function& function, int head, int count,
                                   const typename Operation::In* left,
@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     ElementwiseKernel(CudaWork work, Operation operation, int64_t chunk_elements) {
   using In = typename Operation::In;
   using Out = typename Operation::Out;
-  for (int64_t place = blockIdx.x; place < work.num_chunks; place += gridDim.x) {
-    const CudaChunk chunk = work.chunks[place];
+  for (int64_t index = blockIdx.x; index < work.num_chunks; index += gridDim.x) {
+    const CudaChunk chunk = work.chunks[index];
     const CudaPiece piece = work.pieces[chunk.piece];
     const int64_t begin = chunk.index * chunk_elements;
     const int64_t behind = piece.num_elements - begin;

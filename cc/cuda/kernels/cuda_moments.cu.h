@@ -1,6 +1,6 @@
 // The moments of all pieces of a list in one launch.
 //
-// The order of every sum follows from a piece's values and their places in the piece alone, not
+// The order of every sum follows from a piece's values and their offsets in the piece alone, not
 // from alignment, grid or which block comes first: equal vectors have equal moments, bit by bit.
 // A thread adds its groups of 16 bytes in order, a block its threads in a tree, and the block that
 // is the last of a piece adds the sums of all its chunks, in their order.
@@ -126,8 +126,8 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     MomentsKernel(CudaWork work, CudaMomentsMemory memory) {
   constexpr int64_t kElements = kCudaChunkBytes / sizeof(T);
-  for (int64_t place = blockIdx.x; place < work.num_chunks; place += gridDim.x) {
-    const CudaChunk chunk = work.chunks[place];
+  for (int64_t index = blockIdx.x; index < work.num_chunks; index += gridDim.x) {
+    const CudaChunk chunk = work.chunks[index];
     const CudaPiece piece = work.pieces[chunk.piece];
     const int64_t begin = chunk.index * kElements;
     const T* left = Global<const T>(piece.left) + begin;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     const Moments sums = SumOfBlock(is_aligned ? ThreadMoments<T, true>(left, right, count)
                                                : ThreadMoments<T, false>(left, right, count));
     const bool is_whole = piece.num_chunks == 1;
-    Moments* result = is_whole ? &memory.moments[chunk.piece] : &memory.partials[place];
+    Moments* result = is_whole ? &memory.moments[chunk.piece] : &memory.partials[index];
     if (threadIdx.x == 0) *result = sums;
     if (is_whole) {
       __syncthreads();

@@ -11,8 +11,8 @@ namespace adasum {
 namespace cuda {
 
 // An operation has types In and Out, says whether it reads the right operand, whether results may
-// be wanted in two places and how many groups a thread has under way, and gives the function of one
-// piece: Out f(In left, In right).
+// be wanted at two addresses and how many groups a thread has under way, and gives the function of
+// one piece: Out f(In left, In right).
 template <typename From, typename To, bool kRight, bool kTwice, int kGroups>
 struct Operation {
   using In = From;

@@ -13,12 +13,12 @@
 namespace adasum {
 
 // A piece whose operands are in device memory, and the chunks [first_chunk, first_chunk +
-// num_chunks) that it is cut into. Kernels know a piece by its place in the list.
+// num_chunks) that it is cut into. Kernels know a piece by its index in the list.
 struct CudaPiece {
   const void* left;
   const void* right;
   void* out;
-  void* copy;  // a second place for results, null where none is wanted
+  void* copy;  // a second address for results, null where none is wanted
   int64_t num_elements;
   int64_t first_chunk;
   int64_t num_chunks;

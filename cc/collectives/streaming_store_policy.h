@@ -1,6 +1,6 @@
 // Whether large results go past the caches or through them, learnt from how long it takes.
-#ifndef ADASUM_COLLECTIVES_STORE_CHOICE_H_
-#define ADASUM_COLLECTIVES_STORE_CHOICE_H_
+#ifndef ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
+#define ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace adasum {
 // Where ranks share a cache they read each other's results best from there; where they don't,
 // from memory, and up to twice as fast. On virtual machines cores are moved, so that no look at the
 // hardware tells which it is. Each rank chooses for itself: results are the same either way.
-class StoreChoice {
+class StreamingStorePolicy {
  public:
   // What makes collectives alike.
   struct Kind {
@@ -23,7 +23,7 @@ class StoreChoice {
   };
 
   // For the next collective of this kind.
-  bool PassesCaches(const Kind& kind) {
+  bool UsesStreamingStores(const Kind& kind) {
     Known& known = Of(kind);
     ++known.num_asked;
     if (known.num_asked <= kFirst) return known.num_asked % 2 == 0;
@@ -33,10 +33,10 @@ class StoreChoice {
   }
 
   // What that collective took.
-  void Note(const Kind& kind, bool passes_caches, double seconds) {
+  void Note(const Kind& kind, bool uses_streaming_stores, double seconds) {
     Known& known = Of(kind);
     if (known.num_asked <= kFirst) return;
-    double& cost = known.cost[passes_caches ? 1 : 0];
+    double& cost = known.cost[uses_streaming_stores ? 1 : 0];
     double now = seconds / static_cast<double>(kind.num_bytes);
     cost = cost == 0 ? now : 0.7 * cost + 0.3 * now;
   }
@@ -62,4 +62,4 @@ class StoreChoice {
 
 }  // namespace adasum
 
-#endif  // ADASUM_COLLECTIVES_STORE_CHOICE_H_
+#endif  // ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_

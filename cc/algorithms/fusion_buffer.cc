@@ -1,15 +1,15 @@
-#include "cc/algorithms/packed_leaf.h"
+#include "cc/algorithms/fusion_buffer.h"
 
 #include "cc/core/bytes.h"
 
 namespace adasum {
 
-PackedLeaf::PackedLeaf(const LeafTensors& tensors, const CollectiveContext& context)
+FusionBuffer::FusionBuffer(const LeafTensors& tensors, const CollectiveContext& context)
     : tensors_(tensors), context_(context), element_bytes_(ElementBytes(tensors.dtype)) {}
 
-bool PackedLeaf::WorksInOutput() const { return IsPackedAlready() && !tensors_.outputs.empty(); }
+bool FusionBuffer::WorksInOutput() const { return IsPackedAlready() && !tensors_.outputs.empty(); }
 
-void PackedLeaf::Open(Range range, int64_t extra_bytes) {
+void FusionBuffer::Open(Range range, int64_t extra_bytes) {
   int64_t num_bytes = Bytes(range) + extra_bytes;
   range_ = range;
   if (context_.transport.needs_workspace()) {
@@ -17,40 +17,40 @@ void PackedLeaf::Open(Range range, int64_t extra_bytes) {
   } else if (WorksInOutput()) {
     work_ = At(tensors_.outputs[0], range.begin * element_bytes_);
   } else {
-    context_.scratch.turn ^= 1;
-    work_ = static_cast<char*>(context_.scratch.work[context_.scratch.turn].Get(num_bytes));
+    context_.scratch.slot ^= 1;
+    work_ = static_cast<char*>(context_.scratch.work[context_.scratch.slot].Get(num_bytes));
   }
 }
 
-char* PackedLeaf::Work(Range range) const {
+char* FusionBuffer::Work(Range range) const {
   return work_ + (range.begin - range_.begin) * element_bytes_;
 }
 
-const void* PackedLeaf::Own(int64_t segment, int64_t position) const {
+const void* FusionBuffer::Own(int64_t segment, int64_t position) const {
   if (is_in_work_) return Work({position, position});
   return At(tensors_.inputs[segment],
             (position - tensors_.segments.offset(segment)) * element_bytes_);
 }
 
-void* PackedLeaf::Output(int64_t segment, int64_t position) const {
+void* FusionBuffer::Output(int64_t segment, int64_t position) const {
   return At(tensors_.outputs[segment],
             (position - tensors_.segments.offset(segment)) * element_bytes_);
 }
 
-const void* PackedLeaf::Packed(Range range, char* place) {
+const void* FusionBuffer::Packed(Range range, char* to) {
   if (is_in_work_) return Work(range);
   if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-    char* to = place + (part.begin - range.begin) * element_bytes_;
-    pieces.push_back({segment, Own(segment, part.begin), nullptr, to, nullptr, part.size()});
+    char* piece = to + (part.begin - range.begin) * element_bytes_;
+    pieces.push_back({segment, Own(segment, part.begin), nullptr, piece, nullptr, part.size()});
   });
   context_.arithmetic.CopyPieces(dtype(), pieces);
-  return place;
+  return to;
 }
 
-std::vector<Piece> PackedLeaf::Pieces(Range range, const void* left, const void* right, void* out,
-                                      bool is_final) const {
+std::vector<Piece> FusionBuffer::Pieces(Range range, const void* left, const void* right, void* out,
+                                        bool is_final) const {
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
@@ -63,8 +63,8 @@ std::vector<Piece> PackedLeaf::Pieces(Range range, const void* left, const void*
   return pieces;
 }
 
-std::vector<Stack> PackedLeaf::Stacks(Range range, const std::vector<const void*>& runs,
-                                      void* out) const {
+std::vector<Stack> FusionBuffer::Stacks(Range range, const std::vector<const void*>& runs,
+                                        void* out) const {
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
@@ -78,7 +78,7 @@ std::vector<Stack> PackedLeaf::Stacks(Range range, const std::vector<const void*
   return stacks;
 }
 
-void PackedLeaf::Deliver(Range range, const void* results) {
+void FusionBuffer::Deliver(Range range, const void* results) {
   if (tensors_.outputs.empty()) return;
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
@@ -89,7 +89,7 @@ void PackedLeaf::Deliver(Range range, const void* results) {
   context_.arithmetic.DeliverPieces(dtype(), pieces);
 }
 
-void PackedLeaf::DeliverInputs() {
+void FusionBuffer::DeliverInputs() {
   tensors_.segments.ForEach(
       all(), [&](int64_t segment, Range part) { Deliver(part, Own(segment, part.begin)); });
 }

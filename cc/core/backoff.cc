@@ -1,4 +1,4 @@
-#include "cc/core/patience.h"
+#include "cc/core/backoff.h"
 
 #include <sched.h>
 
@@ -46,16 +46,16 @@ Error InterruptedError() {
                "more: they don't know of it.");
 }
 
-void ReadWaitLimits(WaitLimits* limits) {
-  ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &limits->silence_seconds);
-  ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &limits->mismatch_seconds);
+void ReadTimeouts(Timeouts* timeouts) {
+  ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &timeouts->silence_seconds);
+  ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &timeouts->mismatch_seconds);
 }
 
-void ThrowIfCancelled(const WaitLimits& limits) {
-  if (limits.cancelled.load(std::memory_order_relaxed)) {
+void CancellationToken::ThrowIfCancelled() const {
+  if (is_cancelled_.load(std::memory_order_relaxed)) {
     throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
   }
-  if (limits.leaf_failed.load(std::memory_order_relaxed)) {
+  if (leaf_failed_.load(std::memory_order_relaxed)) {
     throw Error(ErrorCode::kUnavailable, "Another replica of this process failed.");
   }
 }
@@ -67,9 +67,9 @@ int HotPauses(int num_threads) {
   return num_threads <= num_cores ? 1000 : 16;
 }
 
-void Patience::PauseCold() {
+void Backoff::PauseCold() {
   auto now = Clock::now();
-  if (num_pauses_ == limits_.hot_pauses + 1) start_ = now;
+  if (num_pauses_ == waits_.hot_pauses + 1) start_ = now;
   Check(now);
   if (now - start_ < kYieldFor) {
     sched_yield();
@@ -78,13 +78,13 @@ void Patience::PauseCold() {
   }
 }
 
-void Patience::Check(Clock::time_point now) const {
-  ThrowIfCancelled(limits_);
+void Backoff::Check(Clock::time_point now) const {
+  waits_.cancellation.ThrowIfCancelled();
   if (IsInterrupted()) throw InterruptedError();
-  if (std::chrono::duration<double>(now - start_).count() > limits_.silence_seconds) {
+  if (std::chrono::duration<double>(now - start_).count() > waits_.timeouts.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
-                std::string("Waited ") + std::to_string(limits_.silence_seconds) + " s in " +
-                    what_ + " for rank " + std::to_string(peer_) +
+                std::string("Waited ") + std::to_string(waits_.timeouts.silence_seconds) +
+                    " s in " + what_ + " for rank " + std::to_string(peer_) +
                     ", which said nothing. Look at that rank's log; a longer limit is set by "
                     "TF_ADASUM_TIMEOUT_SECONDS.");
   }

@@ -1,6 +1,6 @@
 // Communicators that end while others wait: closed by their rank, or left by it for good.
 //
-// In shared memory only: ranks that are threads look whether they were cancelled by limits of the
+// In shared memory only: ranks that are threads look whether they were cancelled by waits of the
 // hub's own, and their sends wait until they are received.
 
 #include <chrono>
@@ -51,7 +51,7 @@ TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
         const bool leaves = rank == size - 1;
         // Each at a time of its own; the first test of the two has most of them wait.
         if (leaves != is_late) std::this_thread::sleep_for(std::chrono::milliseconds(30 + rank));
-        if (leaves) return closes ? ranks[rank].Close() : ranks[rank].Leave();
+        if (leaves) return closes ? ranks[rank].Close() : ranks[rank].Shutdown();
         VectorRequest waiting(ranks[rank], "waiting", {1}), queued(ranks[rank], "queued", {1});
         Ending ending = waiting.Await();
         CHECK_TRUE(Is(ending, ErrorCode::kUnavailable));
@@ -76,7 +76,7 @@ TEST(AllButOneLeave) {
     Scope scope(std::to_string(size) + " ranks");
     Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
     ForEachRank(size, [&](int rank) {
-      if (rank != 1) return ranks[rank].Leave();
+      if (rank != 1) return ranks[rank].Shutdown();
       Ending ending = VectorRequest(ranks[rank], "waiting", {1}).Await();
       CHECK_TRUE(Contains(Describe(ending), "has ended"));
     });
@@ -89,22 +89,22 @@ TEST(RanksThatAllLeaveDoNotWait) {
     Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
     CheckUsable(ranks, "before");
     const auto begin = Clock::now();
-    ForEachRank(size, [&](int rank) { ranks[rank].Leave(); });
+    ForEachRank(size, [&](int rank) { ranks[rank].Shutdown(); });
     CHECK_TRUE(Clock::now() - begin < std::chrono::seconds(1));
-    ForEachRank(size, [&](int rank) { ranks[rank].Leave(); });  // a second time
+    ForEachRank(size, [&](int rank) { ranks[rank].Shutdown(); });  // a second time
   }
 }
 
 // What is cut short is in no state to be told of; a rank that nobody waits for is not held up.
 TEST(LeavingIsLimited) {
   Ranks ranks(Wire::kSharedMemory, 2, kShortSeconds, kLongSeconds);
-  ranks[0].Leave();
+  ranks[0].Shutdown();
   VectorRequest late(ranks[0], "late", {1});
   CHECK_TRUE(Is(late.Await(), ErrorCode::kUnavailable));
   Ranks waiting_ranks(Wire::kSharedMemory, 2, kLongSeconds, kLongSeconds);
   VectorRequest waiting(waiting_ranks[0], "waiting", {1});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  waiting_ranks[0].Leave();
+  waiting_ranks[0].Shutdown();
   CHECK_TRUE(Is(waiting.Await(), ErrorCode::kUnavailable));
 }
 

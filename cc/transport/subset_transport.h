@@ -1,6 +1,6 @@
 // Some ranks of a transport, numbered anew: the ranks of one host, or one rank of every host.
-#ifndef ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
-#define ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
+#ifndef ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
+#define ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
 
 #include <algorithm>
 #include <string>
@@ -13,14 +13,14 @@
 namespace adasum {
 
 // Holds no state but the numbering, so that several threads may use it where `all` lets them.
-class GroupTransport : public Transport {
+class SubsetTransport : public Transport {
  public:
   // Whether members may read each other's workspaces, if `all` has them.
   enum class Reach { kOneHost, kSeveralHosts };
 
   // `members` holds ranks of `all` in the group's order, this one included; `all` must outlive
   // this. Throws Internal if this rank is no member.
-  GroupTransport(Transport* all, std::vector<int> members, Reach reach)
+  SubsetTransport(Transport* all, std::vector<int> members, Reach reach)
       : all_(all), members_(std::move(members)), reach_(reach) {
     auto self = std::find(members_.begin(), members_.end(), all_->rank());
     if (self == members_.end()) {
@@ -40,10 +40,10 @@ class GroupTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override {
     return all_->Exchange(Translated(send), Translated(recv));
   }
-  void Meet(int peer) override { all_->Meet(members_[peer]); }
+  void PairwiseBarrier(int peer) override { all_->PairwiseBarrier(members_[peer]); }
   bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
-  int64_t StepBytes(int peer) const override { return all_->StepBytes(members_[peer]); }
+  int64_t ChunkBytes(int peer) const override { return all_->ChunkBytes(members_[peer]); }
   bool needs_workspace() const override {
     return reach_ == Reach::kOneHost && all_->needs_workspace();
   }
@@ -64,4 +64,4 @@ class GroupTransport : public Transport {
 
 }  // namespace adasum
 
-#endif  // ADASUM_TRANSPORT_GROUP_TRANSPORT_H_
+#endif  // ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_

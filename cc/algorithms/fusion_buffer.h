@@ -1,7 +1,7 @@
-// Where a leaf's bytes lie during an allreduce: as separate tensors with the caller, and packed end
-// to end in a working buffer that peers can be sent.
-#ifndef ADASUM_ALGORITHMS_PACKED_LEAF_H_
-#define ADASUM_ALGORITHMS_PACKED_LEAF_H_
+// The fusion buffer of a leaf: its tensors lie apart with the caller, and packed end to end here,
+// from where they are sent.
+#ifndef ADASUM_ALGORITHMS_FUSION_BUFFER_H_
+#define ADASUM_ALGORITHMS_FUSION_BUFFER_H_
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 namespace adasum {
 
 // Ranges are in elements of the packed vector. All references must outlive this.
-class PackedLeaf {
+class FusionBuffer {
  public:
-  PackedLeaf(const LeafTensors& tensors, const CollectiveContext& context);
+  FusionBuffer(const LeafTensors& tensors, const CollectiveContext& context);
 
   DType dtype() const { return tensors_.dtype; }
   int64_t num_segments() const { return tensors_.segments.size(); }
@@ -24,19 +24,18 @@ class PackedLeaf {
   // Takes a working buffer that holds `range`, and behind it `extra_bytes` for the caller's use.
   void Open(Range range, int64_t extra_bytes);
   bool Holds(Range range) const { return range_.begin <= range.begin && range.end <= range_.end; }
-  // The place of a part of Open's range, and what lies behind that.
+  // The address of a part of Open's range, and of what lies behind the range.
   char* Work(Range range) const;
   char* Extra() const { return Work({range_.end, range_.end}); }
   // Whether results that are combined in Work() lie where the caller will read them.
   bool WorksInOutput() const;
 
-  // Own values of `range` as one run of bytes: where they are if they are one, else packed into
-  // `place`.
-  const void* Packed(Range range, char* place);
+  // Own values of `range` as one run of bytes: where they are if they are one, else packed to `to`.
+  const void* Packed(Range range, char* to);
 
-  // The operands of one meeting in `range`: packed runs that begin with the range, null for the own
-  // values where they are. Results go to `out`, a packed run too, and if `is_final` to the caller's
-  // tensors.
+  // The operands of one combination in `range`: packed runs that begin with the range, null for the
+  // own values where they are. Results go to `out`, a packed run too, and if `is_final` to the
+  // caller's tensors.
   std::vector<Piece> Pieces(Range range, const void* left, const void* right, void* out,
                             bool is_final) const;
   // The operands of all leaves in `range`, of each a run as above. Results go to `out`, and to the
@@ -71,4 +70,4 @@ class PackedLeaf {
 
 }  // namespace adasum
 
-#endif  // ADASUM_ALGORITHMS_PACKED_LEAF_H_
+#endif  // ADASUM_ALGORITHMS_FUSION_BUFFER_H_

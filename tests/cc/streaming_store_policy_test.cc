@@ -1,6 +1,6 @@
 // The choice follows what is measured, and changes its mind.
 
-#include "cc/collectives/store_choice.h"
+#include "cc/collectives/streaming_store_policy.h"
 
 #include "tests/cc/check.h"
 
@@ -8,11 +8,11 @@ namespace adasum {
 namespace {
 
 // Collectives of which one way takes `past` seconds and the other `through`; how many went past.
-int RunMany(StoreChoice* choice, const StoreChoice::Kind& kind, double past, double through,
-            int count) {
+int RunMany(StreamingStorePolicy* choice, const StreamingStorePolicy::Kind& kind, double past,
+            double through, int count) {
   int num_past = 0;
   for (int i = 0; i < count; ++i) {
-    bool passes = choice->PassesCaches(kind);
+    bool passes = choice->UsesStreamingStores(kind);
     num_past += passes;
     choice->Note(kind, passes, passes ? past : through);
   }
@@ -20,27 +20,27 @@ int RunMany(StoreChoice* choice, const StoreChoice::Kind& kind, double past, dou
 }
 
 TEST(TheFasterWayIsTakenNearlyAlways) {
-  StoreChoice choice;
-  const StoreChoice::Kind kind{"adasum", true, 1 << 24};
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kind{"adasum", true, 1 << 24};
   CHECK_TRUE(RunMany(&choice, kind, 1, 2, 130) >= 115);
-  StoreChoice other;
+  StreamingStorePolicy other;
   CHECK_TRUE(RunMany(&other, kind, 2, 1, 130) <= 15);
 }
 
 TEST(TheOtherWayIsTriedAgain) {
-  StoreChoice choice;
-  const StoreChoice::Kind kind{"adasum", true, 1 << 24};
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kind{"adasum", true, 1 << 24};
   RunMany(&choice, kind, 1, 2, 130);
   RunMany(&choice, kind, 2, 1, 130);  // the cores were moved
   CHECK_TRUE(RunMany(&choice, kind, 2, 1, 130) <= 15);
 }
 
 TEST(OneKindSaysNothingOfAnother) {
-  StoreChoice choice;
-  const StoreChoice::Kind kinds[] = {{"adasum", true, 1 << 24},
-                                     {"adasum", false, 1 << 24},
-                                     {"sum", true, 1 << 24},
-                                     {"adasum", true, 1 << 26}};
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kinds[] = {{"adasum", true, 1 << 24},
+                                              {"adasum", false, 1 << 24},
+                                              {"sum", true, 1 << 24},
+                                              {"adasum", true, 1 << 26}};
   for (int k = 0; k < 4; ++k) RunMany(&choice, kinds[k], k % 2 ? 1 : 2, k % 2 ? 2 : 1, 130);
   for (int k = 0; k < 4; ++k) {
     int num_past = RunMany(&choice, kinds[k], k % 2 ? 1 : 2, k % 2 ? 2 : 1, 130);
@@ -50,8 +50,8 @@ TEST(OneKindSaysNothingOfAnother) {
 
 // One is as good as the other: both are known after the first four.
 TEST(BothWaysAreKnownSoon) {
-  StoreChoice choice;
-  const StoreChoice::Kind kind{"adasum", true, 1 << 24};
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kind{"adasum", true, 1 << 24};
   int num_past = RunMany(&choice, kind, 1, 1, 4);
   CHECK_TRUE(num_past >= 1 && num_past <= 3);
 }

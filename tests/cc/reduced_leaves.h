@@ -1,13 +1,13 @@
-// The traversal on all ranks of a world at once, and what must hold of its results.
-#ifndef ADASUM_TESTS_CC_TRAVERSALS_H_
-#define ADASUM_TESTS_CC_TRAVERSALS_H_
+// An allreduce on all ranks of a world at once, and what must hold of its results.
+#ifndef ADASUM_TESTS_CC_REDUCED_LEAVES_H_
+#define ADASUM_TESTS_CC_REDUCED_LEAVES_H_
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "cc/algorithms/schedule.h"
 #include "cc/core/dtype.h"
-#include "cc/core/schedule.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/worlds.h"
 
@@ -27,23 +27,24 @@ enum class Outputs { kApart, kInPlace, kFirstRankOnly };
 struct Outcome {
   Leaves outputs;
   std::vector<int64_t> bytes_sent;
-  Way way = Way::kHalves;
+  Algorithm algorithm = Algorithm::kRecursiveHalving;
 };
 
-// The traversal on every rank of a new world. In place, the results are in `inputs`. Every message
+// ReduceLeaves on every rank of a new world. In place, the results are in `inputs`. Every message
 // is held up by `dawdle`.
-Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where = Outputs::kApart,
-                 const std::function<void()>& dawdle = nullptr);
+Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs,
+                         Outputs where = Outputs::kApart,
+                         const std::function<void()>& dawdle = nullptr);
 
 // The first leaf's outputs are those of the tree in float64.
 void CheckAgainstTree(const char* reduction, const Leaves& inputs, const Leaves& outputs);
 // All leaves have the same bits.
 void CheckAlike(const Leaves& leaves);
-// One traversal, with results apart from the inputs, which it leaves alone.
+// One allreduce, with results apart from the inputs, which it leaves alone.
 void CheckWorld(Wire wire, int size, const char* reduction, DType dtype,
                 const std::vector<int64_t>& counts);
 
 }  // namespace test
 }  // namespace adasum
 
-#endif  // ADASUM_TESTS_CC_TRAVERSALS_H_
+#endif  // ADASUM_TESTS_CC_REDUCED_LEAVES_H_

@@ -1,11 +1,11 @@
-#include "tests/cc/traversals.h"
+#include "tests/cc/reduced_leaves.h"
 
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
 
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/core/error.h"
 #include "tests/cc/check.h"
@@ -71,8 +71,8 @@ Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
   return leaves;
 }
 
-Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where,
-                 const std::function<void()>& dawdle) {
+Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outputs where,
+                         const std::function<void()>& dawdle) {
   World world(wire, static_cast<int>(inputs.size()));
   Outcome outcome{EmptyLeaves(inputs), std::vector<int64_t>(inputs.size())};
   std::vector<int64_t> counts;
@@ -99,8 +99,8 @@ Outcome Traverse(Wire wire, const char* reduction, Leaves& inputs, Outputs where
     }
     outcome.bytes_sent[rank] = transport.num_bytes;
   });
-  outcome.way =
-      WayOf(world.transport(0), segments.num_elements() * ElementBytes(inputs[0][0].dtype()));
+  outcome.algorithm = SelectAlgorithm(world.transport(0),
+                                      segments.num_elements() * ElementBytes(inputs[0][0].dtype()));
   return outcome;
 }
 
@@ -136,7 +136,7 @@ void CheckWorld(Wire wire, int size, const char* reduction, DType dtype,
               " tensors, the first of " + std::to_string(counts[0]));
   Leaves inputs = RandomLeaves(size, dtype, counts);
   const Leaves before(inputs);
-  Outcome outcome = Traverse(wire, reduction, inputs);
+  Outcome outcome = ReduceOnAllRanks(wire, reduction, inputs);
   CheckAgainstTree(reduction, inputs, outcome.outputs);
   CheckAlike(outcome.outputs);
   CheckInputsUntouched(inputs, before);

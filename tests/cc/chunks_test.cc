@@ -1,4 +1,4 @@
-// Vectors of so many steps that places are taken in turn, and the ways in which they travel.
+// Vectors of so many chunks that slots are reused, by every algorithm.
 
 #include <atomic>
 #include <chrono>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cc/algorithms/halving.h"
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 #include "tests/cc/check.h"
-#include "tests/cc/traversals.h"
+#include "tests/cc/reduced_leaves.h"
 
 namespace adasum {
 namespace {
@@ -26,8 +26,8 @@ using test::Leaves;
 using test::Outcome;
 using test::Outputs;
 using test::RandomLeaves;
+using test::ReduceOnAllRanks;
 using test::Scope;
-using test::Traverse;
 using test::Wire;
 
 // Holds a message up for up to 0.6 ms, each for another time.
@@ -49,9 +49,9 @@ TEST(LargeVectorsInSeveralTensors) {
   }
 }
 
-// Halves and parts of several steps, more than there are places for them to take in turn.
-TEST(VectorsOfManySteps) {
-  static_assert(1200000 / 2 * sizeof(float) > Turns::kPacked * kCachedBytes, "more steps");
+// Halves and parts of more chunks than there are slots.
+TEST(VectorsOfManyChunks) {
+  static_assert(1200000 / 2 * sizeof(float) > SlotRing::kSlots * kCachedBytes, "more chunks");
   for (Wire wire : kWires) {
     for (int size : {2, 3, 4, 5}) {
       for (const std::vector<int64_t>& counts :
@@ -61,7 +61,7 @@ TEST(VectorsOfManySteps) {
         for (const char* reduction : {"mean", "adasum"}) {
           Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
           const Leaves before(inputs);
-          Traverse(wire, reduction, inputs, Outputs::kInPlace);
+          ReduceOnAllRanks(wire, reduction, inputs, Outputs::kInPlace);
           CheckAgainstTree(reduction, before, inputs);
           CheckAlike(inputs);
         }
@@ -70,34 +70,35 @@ TEST(VectorsOfManySteps) {
   }
 }
 
-// A peer that is late or early finds every place as it was promised, in more steps than there are
-// places.
-TEST(PlacesAreFreeWhenTheyAreTaken) {
+// A peer that is late or early finds every slot as promised, also with more chunks than slots.
+TEST(SlotsAreFreeWhenTheyAreReused) {
   const std::function<void()> dawdle = MakeDawdler();
   for (int size : {2, 3, 4, 5}) {
     for (const char* reduction : kReductions) {
       Scope scope(std::to_string(size) + " ranks, " + reduction);
       Leaves inputs = RandomLeaves(size, DType::kFloat32, {1500001});
-      Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
+      Outcome outcome =
+          ReduceOnAllRanks(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
       CheckAgainstTree(reduction, inputs, outcome.outputs);
       CheckAlike(outcome.outputs);
     }
   }
 }
 
-// One element too many for as many steps on every rank: in the last one most hear of nobody but the
-// first, and have none to take places for.
-TEST(LastStepsThatAreEmpty) {
-  constexpr int64_t kStep = kCachedBytes / sizeof(float), kSteps = 10;
+// One element too many for as many chunks on every rank: in the last one most hear of nobody but
+// the first, and fill no slot.
+TEST(LastChunksThatAreEmpty) {
+  constexpr int64_t kChunk = kCachedBytes / sizeof(float), kChunks = 10;
   const std::function<void()> dawdle = MakeDawdler();
   for (int size : {2, 3, 4, 5}) {
-    const int64_t count = size * kSteps * kStep + 1;
-    CHECK_TRUE(PartOf(0, size, count).size() > kSteps * kStep);
-    CHECK_TRUE(PartOf(size - 1, size, count).size() <= kSteps * kStep);
+    const int64_t count = size * kChunks * kChunk + 1;
+    CHECK_TRUE(PartOf(0, size, count).size() > kChunks * kChunk);
+    CHECK_TRUE(PartOf(size - 1, size, count).size() <= kChunks * kChunk);
     for (const char* reduction : {"adasum", "sum"}) {
       Scope scope(std::to_string(size) + " ranks, " + reduction);
       Leaves inputs = RandomLeaves(size, DType::kFloat32, {count});
-      Outcome outcome = Traverse(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
+      Outcome outcome =
+          ReduceOnAllRanks(Wire::kSharedMemory, reduction, inputs, Outputs::kApart, dawdle);
       CheckAgainstTree(reduction, inputs, outcome.outputs);
       CheckAlike(outcome.outputs);
     }
@@ -134,13 +135,14 @@ TEST(WhatCancelsOnTheWay) {
         Scope scope(std::to_string(size) + " ranks, " + DTypeName(dtype));
         Leaves inputs = CancelFirst(RandomLeaves(size, dtype, {3000, 2000, 100}), rest);
         const Leaves before(inputs);
-        Outcome outcome = Traverse(wire, "adasum", inputs);
+        Outcome outcome = ReduceOnAllRanks(wire, "adasum", inputs);
         CheckAgainstTree("adasum", inputs, outcome.outputs);
         // Those of the way that they turned back from, and all of the other.
-        const int64_t all_parts = BytesSent(0, size, 5100, ElementBytes(dtype), 3, outcome.way);
+        const int64_t all_parts =
+            BytesSent(0, size, 5100, ElementBytes(dtype), 3, outcome.algorithm);
         CHECK_EQ(outcome.bytes_sent[0] > all_parts,
-                 outcome.way == Way::kAtOnce && dtype != DType::kFloat16);
-        Traverse(wire, "adasum", inputs, Outputs::kInPlace);
+                 outcome.algorithm == Algorithm::kDirect && dtype != DType::kFloat16);
+        ReduceOnAllRanks(wire, "adasum", inputs, Outputs::kInPlace);
         CheckAgainstTree("adasum", before, inputs);
         CheckAlike(inputs);
       }
@@ -149,7 +151,7 @@ TEST(WhatCancelsOnTheWay) {
 }
 
 TEST(SendsTheBytesItSays) {
-  std::set<Way> ways;
+  std::set<Algorithm> algorithms;
   for (Wire wire : kWires) {
     for (int size : {1, 2, 3, 4, 5, 8}) {
       for (int64_t count : {1, 64, 1000, 2000, 1500001}) {
@@ -159,19 +161,19 @@ TEST(SendsTheBytesItSays) {
           Scope scope(std::to_string(size) + " ranks, " + reduction + " of " +
                       std::to_string(count));
           Leaves inputs = RandomLeaves(size, DType::kFloat32, counts);
-          Outcome outcome = Traverse(wire, reduction, inputs);
-          const Way way = outcome.way;
-          ways.insert(way);
+          Outcome outcome = ReduceOnAllRanks(wire, reduction, inputs);
+          const Algorithm algorithm = outcome.algorithm;
+          algorithms.insert(algorithm);
           const int64_t num_moments = std::string(reduction) == "adasum" ? counts.size() : 0;
           for (int rank = 0; rank < size; ++rank) {
             CHECK_EQ(outcome.bytes_sent[rank],
-                     BytesSent(rank, size, count + 17, 4, num_moments, way));
+                     BytesSent(rank, size, count + 17, 4, num_moments, algorithm));
           }
         }
       }
     }
   }
-  CHECK_EQ(ways.size(), size_t{3});
+  CHECK_EQ(algorithms.size(), size_t{3});
 }
 
 }  // namespace

@@ -4,16 +4,16 @@
 // p is the largest power of two <= N. Ranks >= p fold away first: rank r gives its vector to
 // r - p and receives the result last. Then, for distance d = 1, 2, 4, ... < p, rank r and r ^ d
 // split the range they share; the rank without bit d keeps the lower half. After the last level
-// every rank holds 1/p of the result, and the all-gather retraces the levels. Few ranks that read
-// each other's memory take the whole tree at once: each combines 1/N of the vector for all. Short
-// vectors are not split: partners swap them whole.
-#ifndef ADASUM_CORE_SCHEDULE_H_
-#define ADASUM_CORE_SCHEDULE_H_
+// every rank holds 1/p of the result, and the all-gather retraces the levels. In a direct allreduce
+// each rank combines 1/N of the vector for all. Recursive doubling exchanges whole vectors.
+#ifndef ADASUM_ALGORITHMS_SCHEDULE_H_
+#define ADASUM_ALGORITHMS_SCHEDULE_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "cc/core/segments.h"
+#include "cc/reductions/reduction.h"
 
 namespace adasum {
 
@@ -42,17 +42,11 @@ struct Schedule {
 // Args: rank in [0, size), size >= 1, num_elements >= 0 of the packed buffer.
 Schedule MakeSchedule(int rank, int size, int64_t num_elements);
 
-// How many leaves two subtrees contain.
-struct LeafCounts {
-  int left;
-  int right;
-};
-
-// Those that meet at a level of this distance: `distance` neighbours each, and what folded into
-// them. Distance 0 is the meeting with a folded leaf.
+// The leaves of the two subtrees that are combined at a level of this distance: `distance`
+// neighbours each, and what folded into them. Distance 0 is that of a folded leaf.
 LeafCounts CountLeaves(int rank, int size, int distance);
 
-// Two vectors meet, and the result takes the left one's place.
+// Two vectors are combined; the result replaces the left one.
 struct TreeNode {
   int left;  // leaves, the first of what has met before
   int right;
@@ -63,22 +57,24 @@ struct TreeNode {
 // The whole tree, every node after those whose results meet in it; none for a single leaf.
 std::vector<TreeNode> MakeTree(int size);
 
-// What `rank` combines where all ranks take the whole tree at once.
+// What `rank` combines in a direct allreduce.
 Range PartOf(int rank, int size, int64_t num_elements);
 
-// How the vectors travel.
-enum class Way {
-  kHalves,  // down the tree and back: 2 (p - 1) / p of the bytes, a fold once more each way
-  kAtOnce,  // everyone reads a part of everyone's, then its result: 2 (N - 1) / N of the bytes
-  kWhole,   // log2(p) times the bytes in the fewest messages, and no moments
+enum class Algorithm {
+  // Down the tree and back: 2 (p - 1) / p of the bytes, and with a fold once more each way.
+  kRecursiveHalving,
+  // Every rank reads a part of all vectors, and then the other parts of the result: 2 (N - 1) / N.
+  kDirect,
+  // log2(p) times the bytes in the fewest messages, and no moments.
+  kRecursiveDoubling,
 };
 
-// Bytes that `rank` sends in a whole allreduce. Of `num_moments` segments the moments are summed
-// over the ranks, 24 bytes each and round; where all meet at once, the inner products of every two
+// Bytes that `rank` sends in an allreduce. Of `num_moments` segments the moments are summed over
+// the ranks, 24 bytes each and round; in a direct allreduce, the inner products of every two
 // vectors. None for a plain sum.
 int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
-                  int64_t num_moments, Way way);
+                  int64_t num_moments, Algorithm algorithm);
 
 }  // namespace adasum
 
-#endif  // ADASUM_CORE_SCHEDULE_H_
+#endif  // ADASUM_ALGORITHMS_SCHEDULE_H_

@@ -1,22 +1,24 @@
-#include "cc/algorithms/traversal.h"
+#include "cc/algorithms/reduce_leaves.h"
 
 #include <algorithm>
 
-#include "cc/algorithms/at_once.h"
+#include "cc/algorithms/direct.h"
+#include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/halving_doubling.h"
-#include "cc/algorithms/packed_leaf.h"
 #include "cc/algorithms/recursive_doubling.h"
-#include "cc/core/schedule.h"
+#include "cc/algorithms/schedule.h"
 
 namespace adasum {
 
-Way WayOf(const Transport& transport, int64_t num_bytes) {
-  if (num_bytes <= transport.ShortBytes()) return Way::kWhole;
-  if (!transport.needs_workspace() || transport.size() > kMostOperands) return Way::kHalves;
-  for (int rank = 0; rank < transport.size(); ++rank) {
-    if (rank != transport.rank() && !transport.CanRead(rank)) return Way::kHalves;
+Algorithm SelectAlgorithm(const Transport& transport, int64_t num_bytes) {
+  if (num_bytes <= transport.ShortBytes()) return Algorithm::kRecursiveDoubling;
+  if (!transport.needs_workspace() || transport.size() > kMostOperands) {
+    return Algorithm::kRecursiveHalving;
   }
-  return Way::kAtOnce;
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    if (rank != transport.rank() && !transport.CanRead(rank)) return Algorithm::kRecursiveHalving;
+  }
+  return Algorithm::kDirect;
 }
 
 Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithmetic& arithmetic) {
@@ -30,17 +32,17 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
   if (!works_in_output) room.work_bytes = num_bytes;
   const Schedule schedule = MakeSchedule(transport.rank(), transport.size(), num_elements);
   switch (schedule.fold) {
-    case Fold::kGives:  // hears the result step by step
+    case Fold::kGives:  // receives the result chunk by chunk
       if (!works_in_output) {
-        const int64_t step = transport.StepBytes(schedule.fold_peer) * arithmetic.Width();
-        room.landing_bytes = std::min(num_bytes, step);
+        const int64_t chunk = transport.ChunkBytes(schedule.fold_peer) * arithmetic.Width();
+        room.receive_bytes = std::min(num_bytes, chunk);
       }
       break;
     case Fold::kTakes:
-      room.landing_bytes = num_bytes;
+      room.receive_bytes = num_bytes;
       break;
     case Fold::kNone:  // the first level keeps more than those after it
-      room.landing_bytes = schedule.levels[0].keep.size() * element_bytes;
+      room.receive_bytes = schedule.levels[0].keep.size() * element_bytes;
   }
   return room;
 }
@@ -48,10 +50,10 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
 void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) {
   const int64_t num_bytes = tensors.segments.num_elements() * ElementBytes(tensors.dtype);
   if (num_bytes == 0) return;
-  if (context.transport.size() == 1) return PackedLeaf(tensors, context).DeliverInputs();
-  const Way way = WayOf(context.transport, num_bytes);
-  if (way == Way::kWhole) return RecursiveDoubling(tensors, context);
-  if (way == Way::kAtOnce && ReduceAtOnce(tensors, context)) return;
+  if (context.transport.size() == 1) return FusionBuffer(tensors, context).DeliverInputs();
+  const Algorithm algorithm = SelectAlgorithm(context.transport, num_bytes);
+  if (algorithm == Algorithm::kRecursiveDoubling) return RecursiveDoubling(tensors, context);
+  if (algorithm == Algorithm::kDirect && DirectAllreduce(tensors, context)) return;
   HalvingDoubling(tensors, context);
 }
 

@@ -1,6 +1,6 @@
 // Requests whose tensors are in the memory of a CUDA device. No header of CUDA: ops include it.
-#ifndef ADASUM_CUDA_CUDA_PLACE_H_
-#define ADASUM_CUDA_CUDA_PLACE_H_
+#ifndef ADASUM_CUDA_CUDA_STATE_H_
+#define ADASUM_CUDA_CUDA_STATE_H_
 
 #include <memory>
 
@@ -10,8 +10,8 @@ namespace adasum {
 
 // For the requests of one communicator, which run one after the other. Each replica gets a stream
 // and buffers of its own at its first request.
-std::shared_ptr<DeviceState> MakeCudaPlace(int device);
+std::shared_ptr<DeviceState> MakeCudaState(int device);
 
 }  // namespace adasum
 
-#endif  // ADASUM_CUDA_CUDA_PLACE_H_
+#endif  // ADASUM_CUDA_CUDA_STATE_H_

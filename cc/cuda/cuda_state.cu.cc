@@ -1,4 +1,4 @@
-#include "cc/cuda/cuda_place.h"
+#include "cc/cuda/cuda_state.h"
 
 #include <algorithm>
 #include <map>
@@ -14,8 +14,8 @@ namespace {
 
 // Destroyed in reverse order: buffers after the streams that use them have ended.
 struct Leaf {
-  Leaf(const WaitLimits* limits, int rank)
-      : exchanges(&stream, limits), arithmetic(&stream, limits, rank) {}
+  Leaf(const WaitControl* waits, int rank)
+      : exchanges(&stream, waits), arithmetic(&stream, waits, rank) {}
 
   LeafScratch scratch{TheDeviceMemory()};
   Exchanges exchanges;
@@ -36,7 +36,7 @@ class RequestMemory : public LeafMemory {
                                    ? leaf_.exchanges.buffer.capacity()
                                    : std::min(work[0].capacity(), work[1].capacity());
     return room.work_bytes <= work_bytes &&
-           room.landing_bytes <= leaf_.scratch.landing.capacity() &&
+           room.receive_bytes <= leaf_.scratch.receive.capacity() &&
            leaf_.arithmetic.Holds(room.num_pieces, room.piece_bytes);
   }
 
@@ -48,7 +48,7 @@ class RequestMemory : public LeafMemory {
       // Both, lest a second request find less than the first.
       for (Scratch& work : leaf_.scratch.work) work.Get(room.work_bytes);
     }
-    leaf_.scratch.landing.Get(room.landing_bytes);
+    leaf_.scratch.receive.Get(room.receive_bytes);
     leaf_.arithmetic.Reserve(room.num_pieces, room.piece_bytes);
   }
 
@@ -76,18 +76,18 @@ class Drained {
   Leaf& leaf_;
 };
 
-class CudaPlace : public DeviceState, public std::enable_shared_from_this<CudaPlace> {
+class CudaState : public DeviceState, public std::enable_shared_from_this<CudaState> {
  public:
-  explicit CudaPlace(int device) : device_(device) {}
-  ~CudaPlace() override;
+  explicit CudaState(int device) : device_(device) {}
+  ~CudaState() override;
 
   std::shared_ptr<DeviceTensors> Tensors(void* framework_stream) override;
 
   int device() const { return device_; }
-  // Made at its first request, on the current device. `limits` must outlive this.
-  Leaf& LeafOf(int replica, const WaitLimits& limits, int rank) {
+  // Made at its first request, on the current device. `waits` must outlive this.
+  Leaf& LeafOf(int replica, const WaitControl& waits, int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return leaves_.try_emplace(replica, &limits, rank).first->second;
+    return leaves_.try_emplace(replica, &waits, rank).first->second;
   }
 
  private:
@@ -96,7 +96,7 @@ class CudaPlace : public DeviceState, public std::enable_shared_from_this<CudaPl
   std::map<int, Leaf> leaves_;
 };
 
-CudaPlace::~CudaPlace() {
+CudaState::~CudaState() {
   try {
     DeviceScope scope(device_);
     leaves_.clear();
@@ -107,20 +107,20 @@ CudaPlace::~CudaPlace() {
 
 class CudaTensors : public DeviceTensors {
  public:
-  CudaTensors(std::shared_ptr<CudaPlace> place, cudaStream_t framework_stream)
-      : place_(std::move(place)) {
-    DeviceScope scope(place_->device());
+  CudaTensors(std::shared_ptr<CudaState> state, cudaStream_t framework_stream)
+      : state_(std::move(state)) {
+    DeviceScope scope(state_->device());
     ready_ = std::make_unique<Event>();
     ready_->Record(framework_stream);
   }
 
-  void Run(int replica, Transport& transport, const WaitLimits& limits,
+  void Run(int replica, Transport& transport, const WaitControl& waits,
            const ReduceOnDevice& reduce) override {
-    DeviceScope scope(place_->device());
-    Leaf& leaf = place_->LeafOf(replica, limits, transport.rank());
+    DeviceScope scope(state_->device());
+    Leaf& leaf = state_->LeafOf(replica, waits, transport.rank());
     Drained drained(leaf);
     ready_->Hold(leaf.stream.get());
-    DeviceTransport wire(&transport, &leaf.stream, &leaf.exchanges, &limits);
+    DeviceTransport wire(&transport, &leaf.stream, &leaf.exchanges, &waits);
     RequestMemory memory(&leaf, &wire, &reduce);
     wire.Open(reduce.leaf, memory);
     try {
@@ -134,19 +134,19 @@ class CudaTensors : public DeviceTensors {
   }
 
  private:
-  std::shared_ptr<CudaPlace> place_;
+  std::shared_ptr<CudaState> state_;
   std::unique_ptr<Event> ready_;
 };
 
-std::shared_ptr<DeviceTensors> CudaPlace::Tensors(void* framework_stream) {
+std::shared_ptr<DeviceTensors> CudaState::Tensors(void* framework_stream) {
   return std::make_shared<CudaTensors>(shared_from_this(),
                                        static_cast<cudaStream_t>(framework_stream));
 }
 
 }  // namespace
 
-std::shared_ptr<DeviceState> MakeCudaPlace(int device) {
-  return std::make_shared<CudaPlace>(device);
+std::shared_ptr<DeviceState> MakeCudaState(int device) {
+  return std::make_shared<CudaState>(device);
 }
 
 }  // namespace adasum

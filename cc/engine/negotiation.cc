@@ -1,4 +1,4 @@
-#include "cc/engine/agreement.h"
+#include "cc/engine/negotiation.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ Digest DigestOf(const std::string& name, const std::string& signature) {
       digest[1] ^= digest[1] >> 29;
     }
   }
-  if (digest[0] == 0) digest[0] = 1;  // see GoodbyeOf
+  if (digest[0] == 0) digest[0] = 1;  // see ShutdownNoticeOf
   return digest;
 }
 
@@ -35,7 +35,7 @@ std::string NameOf(const std::string& signature) {
 
 }  // namespace
 
-Intent::Intent(std::string name, std::string signature)
+RequestKey::RequestKey(std::string name, std::string signature)
     : name(name.empty() ? NameOf(signature) : std::move(name)),
       signature(std::move(signature)),
       digest(DigestOf(this->name, this->signature)) {}
@@ -46,18 +46,18 @@ struct Extremes {
   Digest least, greatest;
 };
 
-// What a rank that leaves says in place of a digest: less than any, so that it is what all ranks
-// of a round end with.
-Digest GoodbyeOf(int rank, Departure departure) {
-  return {0, 2 * static_cast<uint64_t>(rank) + (departure == Departure::kClosed)};
+// What a rank that leaves sends in place of a digest. It is less than any digest, so that all ranks
+// of the round find it as the least.
+Digest ShutdownNoticeOf(int rank, ShutdownReason reason) {
+  return {0, 2 * static_cast<uint64_t>(rank) + (reason == ShutdownReason::kClosed)};
 }
-bool IsGoodbye(const Digest& digest) { return digest[0] == 0; }
-std::string DescribeGoodbye(const Digest& goodbye) {
-  return "rank " + std::to_string(goodbye[1] / 2) +
-         (goodbye[1] % 2 ? " has closed this communicator" : " has ended");
+bool IsShutdownNotice(const Digest& digest) { return digest[0] == 0; }
+std::string DescribeShutdown(const Digest& notice) {
+  return "rank " + std::to_string(notice[1] / 2) +
+         (notice[1] % 2 ? " has closed this communicator" : " has ended");
 }
 
-// Dissemination: after step k every rank knows the least and the greatest digest of 2^(k+1)
+// Dissemination: after round k every rank knows the least and the greatest digest of 2^(k+1)
 // ranks. They are equal if and only if all ranks' digests are.
 Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
   Extremes known{mine, mine}, theirs{mine, mine};
@@ -73,7 +73,7 @@ Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
 
 struct RankState {
   bool has_expired;
-  std::vector<Intent> pending;
+  std::vector<RequestKey> pending;
 };
 
 void PutText(const std::string& text, std::string* out) {
@@ -89,9 +89,9 @@ std::string TakeText(const std::string& in, size_t* position) {
 
 std::string Serialize(const RankState& state) {
   std::string out(1, state.has_expired ? '1' : '0');
-  for (const Intent& intent : state.pending) {
-    PutText(intent.name, &out);
-    PutText(intent.signature, &out);
+  for (const RequestKey& key : state.pending) {
+    PutText(key.name, &out);
+    PutText(key.signature, &out);
   }
   return out;
 }
@@ -106,9 +106,9 @@ RankState Parse(const std::string& in) {
   return state;
 }
 
-const Intent* FindName(const std::vector<Intent>& pending, const std::string& name) {
-  for (const Intent& intent : pending) {
-    if (intent.name == name) return &intent;
+const RequestKey* FindName(const std::vector<RequestKey>& pending, const std::string& name) {
+  for (const RequestKey& key : pending) {
+    if (key.name == name) return &key;
   }
   return nullptr;
 }
@@ -142,30 +142,29 @@ std::string DescribeUnlike(const std::vector<RankState>& ranks, const std::strin
 std::string DescribeStrangers(const std::vector<RankState>& ranks, double seconds) {
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
-    const Intent& first = state.pending.front();
+    const RequestKey& first = state.pending.front();
     std::string name = first.name == NameOf(first.signature) ? "" : "'" + first.name + "' ";
     of_rank.push_back(name + first.signature);
   }
   return "Expected all ranks to come to the same operation, waited " + std::to_string(seconds) +
          " s. Received: " + Describe(of_rank) +
          ". Each waits there for the others. Make every rank issue the same named operations (in "
-         "any "
-         "order): no rank may read a metric, stop training or run out of batches by itself.";
+         "any order): no rank may read a metric, stop training or run out of batches by itself.";
 }
 
-std::string DescribeParted(int rank, const Intent& first, size_t num_pending,
-                           const Digest& goodbye) {
+std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pending,
+                            const Digest& notice) {
   std::string others =
       num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
   return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name +
-         "'" + others + ". Received: " + DescribeGoodbye(goodbye) +
+         "'" + others + ". Received: " + DescribeShutdown(notice) +
          ". Make all ranks run the same number of operations, so that none stops training or runs "
          "out of batches by itself, or end one that fails by an exception.";
 }
 
 // The first request, in rank 0's order, that every rank has; null if there is none.
-const Intent* FirstInCommon(const std::vector<RankState>& ranks) {
-  for (const Intent& candidate : ranks[0].pending) {
+const RequestKey* FirstInCommon(const std::vector<RankState>& ranks) {
+  for (const RequestKey& candidate : ranks[0].pending) {
     bool everywhere = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
       return FindName(state.pending, candidate.name) != nullptr;
     });
@@ -176,12 +175,12 @@ const Intent* FirstInCommon(const std::vector<RankState>& ranks) {
 
 }  // namespace
 
-Decision Agreement::Decide(Transport& transport, const Intent& first,
-                           const std::function<std::vector<Intent>()>& pending) {
+Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
+                             const std::function<std::vector<RequestKey>()>& pending) {
   const Extremes all = ExtremesOfAll(transport, first.digest);
-  if (IsGoodbye(all.least)) {
-    return {Decision::Kind::kParted, 0,
-            DescribeParted(transport.rank(), first, pending().size(), all.least)};
+  if (IsShutdownNotice(all.least)) {
+    return {Decision::Kind::kShutdown, 0,
+            DescribeMissing(transport.rank(), first, pending().size(), all.least)};
   }
   if (all.least == all.greatest) {
     differing_since_ = {};
@@ -190,13 +189,13 @@ Decision Agreement::Decide(Transport& transport, const Intent& first,
   return Compare(transport, pending());
 }
 
-Decision Agreement::Compare(Transport& transport, const std::vector<Intent>& pending) {
+Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey>& pending) {
   std::vector<RankState> ranks;
   for (const std::string& text : GatherTexts(transport, Serialize({HasExpired(), pending}))) {
     ranks.push_back(Parse(text));
   }
   // From here on everything follows from `ranks`, which is the same on every rank.
-  const Intent* common = FirstInCommon(ranks);
+  const RequestKey* common = FirstInCommon(ranks);
   if (common != nullptr) {
     differing_since_ = {};
     size_t index = FindName(pending, common->name) - pending.data();
@@ -210,19 +209,20 @@ Decision Agreement::Compare(Transport& transport, const std::vector<Intent>& pen
                              [](const RankState& state) { return state.has_expired; });
   if (!expired) return {Decision::Kind::kLookAgain, 0, ""};
   differing_since_ = {};
-  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, limits_.mismatch_seconds)};
+  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds)};
 }
 
-bool Agreement::HasExpired() {
+bool Negotiation::HasExpired() {
   auto now = std::chrono::steady_clock::now();
   if (differing_since_ == std::chrono::steady_clock::time_point{}) differing_since_ = now;
-  return std::chrono::duration<double>(now - differing_since_).count() > limits_.mismatch_seconds;
+  return std::chrono::duration<double>(now - differing_since_).count() >
+         waits_.timeouts.mismatch_seconds;
 }
 
-void SayGoodbye(Transport& transport, Departure departure) {
+void SendShutdownNotice(Transport& transport, ShutdownReason reason) {
   const int rank = transport.rank(), size = transport.size();
-  const Digest goodbye = GoodbyeOf(rank, departure);
-  const Extremes mine{goodbye, goodbye};
+  const Digest notice = ShutdownNoticeOf(rank, reason);
+  const Extremes mine{notice, notice};
   std::vector<int> predecessors;
   for (int distance = 1; distance < size; distance *= 2) {
     predecessors.push_back((rank - distance + size) % size);
@@ -235,6 +235,6 @@ void SayGoodbye(Transport& transport, Departure departure) {
   }
 }
 
-void ConcludeParted(Transport& transport) { transport.Conclude({}, 0); }
+void ConcludeAfterShutdown(Transport& transport) { transport.Conclude({}, 0); }
 
 }  // namespace adasum

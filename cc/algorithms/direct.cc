@@ -1,0 +1,252 @@
+#include "cc/algorithms/direct.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cc/algorithms/chunks.h"
+#include "cc/algorithms/fusion_buffer.h"
+#include "cc/algorithms/schedule.h"
+#include "cc/algorithms/tree_weights.h"
+#include "cc/core/bytes.h"
+
+namespace adasum {
+namespace {
+
+// Packed chunks and results lie in rings of slots, which stay in a cache however long the vector
+// is.
+//
+// The parts that stay packed from the products to the combination: peers may still have them in
+// their caches. With more of them the slots of long vectors leave the caches; with fewer a peer
+// that shares no cache fetches twice what it could have kept.
+constexpr int64_t kPackedParts = 8;
+// Receiving packed chunk i + 2 from a peer proves that the peer finished chunk i.
+constexpr int64_t kLeastSlots = 2;
+// Receiving result i + 1 from all peers proves that they have read result i.
+constexpr int64_t kResultSlots = 2;
+// What is combined at a time, node of the tree by node.
+constexpr int64_t kTileBytes = int64_t{32} << 10;
+
+// One allreduce of a vector of B bytes on N leaves, in chunks of S bytes of every part. Passes over
+// memory, where slots of S bytes stay in a cache:
+// * products: packs what the peers combine (reads B (N - 1) / N, writes slots), and reads the own
+//   part (B / N) beside the peers' packed ones (slots);
+// * combination: the same again, but the last num_slots_ chunks are still packed; writes the own
+//   part for the caller (B / N) and for the peers (slots), and delivers the peers' parts (reads
+//   slots, writes B (N - 1) / N).
+// A vector is read twice from memory and written once, for any N; without products it is read once.
+class Direct {
+ public:
+  Direct(const LeafTensors& tensors, const CollectiveContext& context)
+      : reduction_(context.reduction),
+        transport_(context.transport),
+        arithmetic_(context.arithmetic),
+        scratch_(context.scratch),
+        buffer_(tensors, context),
+        rank_(transport_.rank()),
+        size_(transport_.size()),
+        tree_(MakeTree(size_)),
+        chunks_(MakeChunks()),
+        slice_bytes_(buffer_.Bytes(chunks_.Of(Part(0), 0))),
+        slot_bytes_((size_ - 1) * slice_bytes_),
+        num_slots_(std::min(std::max(kLeastSlots, kPackedParts / (size_ - 1)), chunks_.size())),
+        theirs_(chunks_.size() * size_) {}
+
+  bool Run() {
+    buffer_.Open({0, 0}, num_slots_ * slot_bytes_ + kResultSlots * slice_bytes_);
+    if (reduction_.NeedsMoments() && !LearnWeights()) return false;
+    CombineChunks();
+    return true;
+  }
+
+ private:
+  Range Part(int rank) const { return PartOf(rank, size_, buffer_.all().size()); }
+  Chunks MakeChunks() const;
+
+  // Calls visit(peer) for all other leaves, those behind this one first: not all at the same.
+  template <typename Visit>
+  void ForEachPeer(Visit visit) const {
+    for (int shift = 1; shift < size_; ++shift) visit((rank_ + shift) % size_);
+  }
+  // Sends `Send offer(peer)` to all peers, and only then receives: calls take(peer, address) with
+  // what each sends, which has `Range wanted(peer)`. No message carries an empty range. The last
+  // chunk of a part may be one; its slots are reused only behind a chunk that all peers receive.
+  template <typename Offers, typename Wanted, typename Take>
+  void Exchange(Offers offer, Wanted wanted, Take take) {
+    ForEachPeer([&](int peer) { transport_.Exchange(offer(peer), {peer, nullptr, 0}); });
+    ForEachPeer([&](int peer) {
+      const int64_t num_bytes = buffer_.Bytes(wanted(peer));
+      take(peer, transport_.Exchange({peer, nullptr, 0}, {peer, nullptr, num_bytes}));
+    });
+  }
+  // Where this leaf packs what `peer` combines in chunk i.
+  char* PackedSlot(int64_t i, int peer) const {
+    return buffer_.Extra() + i % num_slots_ * slot_bytes_ + (peer - (peer > rank_)) * slice_bytes_;
+  }
+  char* ResultSlot(int64_t i) const {
+    return buffer_.Extra() + num_slots_ * slot_bytes_ + i % kResultSlots * slice_bytes_;
+  }
+  const void*& Theirs(int64_t i, int peer) { return theirs_[i * size_ + peer]; }
+  // Packed values of chunk i of the own part from element `begin` on, of every leaf; null for the
+  // own, which are where they are.
+  std::vector<const void*> Runs(int64_t i, int64_t begin);
+
+  std::vector<Stack> Stacks(int64_t i, void* out) {
+    const Range own = chunks_.keep(i);
+    return buffer_.Stacks(own, Runs(i, own.begin), out);
+  }
+
+  bool LearnWeights();
+  std::vector<double> SumOverLeaves(std::vector<double> grams);
+  void Pack(int64_t i);
+  void Offer(int64_t i);
+  void CombineChunks();
+  void CombineChunk(int64_t i);
+  void CombineTile(Range tile, std::vector<const void*> runs, char* result);
+  void GiveBack(int64_t i);
+
+  const Reduction& reduction_;
+  Transport& transport_;
+  Arithmetic& arithmetic_;
+  LeafScratch& scratch_;
+  FusionBuffer buffer_;
+  const int rank_;
+  const int size_;
+  const std::vector<TreeNode> tree_;
+  const Chunks chunks_;        // of every part; as many on all leaves
+  const int64_t slice_bytes_;  // of one part, at most
+  const int64_t slot_bytes_;   // of all parts but the own
+  const int64_t num_slots_;
+  std::vector<const void*> theirs_;  // of every chunk, what every peer gives
+  std::vector<double> weights_;      // of every segment, those of all leaves
+};
+
+Chunks Direct::MakeChunks() const {
+  constexpr int64_t kLine = 64;  // elements: whole cache lines of every dtype
+  const int64_t bytes = transport_.ChunkBytes(rank_ == 0 ? 1 : 0) * arithmetic_.Width();
+  const int64_t chunk = buffer_.Elements(bytes) / kLine * kLine;
+  return {Part(rank_), {}, chunk, Part(0).size()};  // no part is longer than the first
+}
+
+// The other leaves' parts of this leaf's vector.
+void Direct::Pack(int64_t i) {
+  ForEachPeer([&](int peer) { buffer_.Packed(chunks_.Of(Part(peer), i), PackedSlot(i, peer)); });
+}
+
+void Direct::Offer(int64_t i) {
+  Pack(i);
+  Exchange(
+      [&](int peer) {
+        return Send{peer, PackedSlot(i, peer), buffer_.Bytes(chunks_.Of(Part(peer), i))};
+      },
+      [&](int) { return chunks_.keep(i); },
+      [&](int peer, const void* theirs) { Theirs(i, peer) = theirs; });
+}
+
+std::vector<const void*> Direct::Runs(int64_t i, int64_t begin) {
+  std::vector<const void*> runs(size_);
+  const int64_t skip = buffer_.Bytes({chunks_.keep(i).begin, begin});
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) runs[peer] = At(Theirs(i, peer), skip);
+  }
+  return runs;
+}
+
+bool Direct::LearnWeights() {
+  const int64_t num_segments = buffer_.num_segments();
+  std::vector<double> grams(num_segments * GramSize(size_));
+  for (int64_t i = 0; i < chunks_.size(); ++i) {
+    Offer(i);
+    arithmetic_.AddGrams(buffer_.dtype(), size_, Stacks(i, nullptr), grams.data());
+  }
+  grams = SumOverLeaves(std::move(grams));
+  weights_.resize(num_segments * size_);
+  for (int64_t segment = 0; segment < num_segments; ++segment) {
+    if (!WeightsOfTree(reduction_, tree_, size_, buffer_.dtype(), &grams[segment * GramSize(size_)],
+                       &weights_[segment * size_])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// In the order of the leaves, so that all have the same bits.
+std::vector<double> Direct::SumOverLeaves(std::vector<double> grams) {
+  const size_t count = grams.size();
+  const int64_t num_bytes = static_cast<int64_t>(count * sizeof(double));
+  std::vector<double> all(size_ * count);
+  auto send = [&](int peer) { return Send{peer, grams.data(), num_bytes}; };
+  auto receive = [&](int peer) { return Recv{peer, &all[peer * count], num_bytes}; };
+  if (num_bytes <= transport_.ShortBytes()) {
+    ForEachPeer([&](int peer) { transport_.SendRecv(send(peer), {peer, nullptr, 0}); });
+    ForEachPeer([&](int peer) { transport_.SendRecv({peer, nullptr, 0}, receive(peer)); });
+  } else {
+    ForEachPeer([&](int peer) {
+      transport_.SendRecv(send(peer), receive((2 * rank_ + size_ - peer) % size_));
+    });
+  }
+  std::copy(grams.begin(), grams.end(), all.begin() + rank_ * count);
+  std::vector<double> sums(all.begin(), all.begin() + count);
+  for (size_t i = count; i < all.size(); ++i) sums[i % count] += all[i];
+  return sums;
+}
+
+// From the last chunk to the first: the last chunks are still in the cache. Slots are reused
+// round-robin: receiving chunk i proves that the peers finished chunk i + 2, so that a packed slot
+// is free after num_slots_ chunks, and a result's slot after kResultSlots.
+void Direct::CombineChunks() {
+  const int64_t num_chunks = chunks_.size();
+  const bool is_known = reduction_.NeedsMoments();
+  const int64_t first_packed = is_known ? num_chunks - num_slots_ : num_chunks;
+  for (int64_t i = num_chunks - 1; i >= 0; --i) {
+    if (i < first_packed) {
+      // To the slot in which the peers found it before; the result tells them that it is back.
+      is_known ? Pack(i) : Offer(i);
+    }
+    if (i + 1 < num_chunks) GiveBack(i + 1);
+    CombineChunk(i);
+  }
+  GiveBack(0);
+}
+
+void Direct::CombineChunk(int64_t i) {
+  if (reduction_.NeedsMoments()) {
+    return arithmetic_.CombineStacks(buffer_.dtype(), size_, Stacks(i, ResultSlot(i)),
+                                     weights_.data());
+  }
+  // Node by node, as much at a time as stays in the first caches on the way.
+  const Range own = chunks_.keep(i);
+  const int64_t tile = buffer_.Elements(kTileBytes * arithmetic_.Width());
+  for (int64_t begin = own.begin; begin < own.end; begin += tile) {
+    const Range part{begin, std::min(begin + tile, own.end)};
+    CombineTile(part, Runs(i, begin), ResultSlot(i) + buffer_.Bytes({own.begin, begin}));
+  }
+}
+
+void Direct::CombineTile(Range tile, std::vector<const void*> runs, char* result) {
+  const int64_t tile_bytes = buffer_.Bytes(tile);
+  char* const between = static_cast<char*>(scratch_.receive.Get(size_ * tile_bytes));
+  for (const TreeNode& node : tree_) {
+    char* const out = node.is_final ? result : between + node.left * tile_bytes;
+    const std::vector<Piece> pieces =
+        buffer_.Pieces(tile, runs[node.left], runs[node.right], out, node.is_final);
+    reduction_.Combine({buffer_.dtype(), pieces, node.leaves, node.is_final, {}, arithmetic_});
+    runs[node.left] = out;
+  }
+}
+
+// Everybody fetches every part of the result.
+void Direct::GiveBack(int64_t i) {
+  const int64_t own_bytes = buffer_.Bytes(chunks_.keep(i));
+  Exchange(
+      [&](int peer) { return Send{peer, ResultSlot(i), own_bytes}; },
+      [&](int peer) { return chunks_.Of(Part(peer), i); },
+      [&](int peer, const void* result) { buffer_.Deliver(chunks_.Of(Part(peer), i), result); });
+}
+
+}  // namespace
+
+bool DirectAllreduce(const LeafTensors& tensors, const CollectiveContext& context) {
+  return Direct(tensors, context).Run();
+}
+
+}  // namespace adasum

@@ -1,0 +1,96 @@
+// How to wait: poll at first, then yield, then sleep, and give up after the timeout.
+#ifndef ADASUM_CORE_BACKOFF_H_
+#define ADASUM_CORE_BACKOFF_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+
+// How long a rank waits for others. Configuration.
+struct Timeouts {
+  // A peer that says nothing for this long is taken for lost. TF_ADASUM_TIMEOUT_SECONDS.
+  double silence_seconds = 600;
+  // Ranks that wait for differently named requests give up after this. TF_ADASUM_MISMATCH_SECONDS.
+  double mismatch_seconds = 60;
+};
+
+// Ends waits early. State that any thread may change.
+class CancellationToken {
+ public:
+  // The communicator closes.
+  void Cancel() { is_cancelled_.store(true); }
+  void Reset() { is_cancelled_.store(false); }
+  // A leaf of this process failed, and the others would wait for what will not come. For whoever
+  // runs the leaves.
+  void SetLeafFailed(bool has_failed) { leaf_failed_.store(has_failed); }
+
+  // Throws Unavailable if waits are to end.
+  void ThrowIfCancelled() const;
+
+ private:
+  std::atomic<bool> is_cancelled_{false};
+  std::atomic<bool> leaf_failed_{false};
+};
+
+// What the waits of one communicator go by. Its transports share it; it outlives them.
+struct WaitControl {
+  Timeouts timeouts;
+  CancellationToken cancellation;
+  // Polls before a wait yields its core: many where each rank of the host has one to itself, few
+  // where ranks share them.
+  int hot_pauses = 64;
+};
+
+// Fills `timeouts` from the environment; throws InvalidArgument for a value that is no positive
+// number.
+void ReadTimeouts(Timeouts* timeouts);
+
+// WaitControl::hot_pauses where so many threads of this host wait at the same time.
+int HotPauses(int num_threads);
+
+// Whether the calling thread was told to end its waits: a user pressed Ctrl-C while Python waits.
+// Asked in every wait of more than milliseconds, so that it has to be quick. `ask` may be null.
+void SetInterruptQuestion(bool (*ask)());
+bool IsInterrupted();
+Error InterruptedError();
+
+// One wait. Call Pause() in a loop until the awaited thing is there.
+class Backoff {
+ public:
+  // `what` names the wait in the error; it must outlive this object.
+  Backoff(const WaitControl& waits, const char* what, int peer)
+      : waits_(waits), what_(what), peer_(peer) {}
+
+  // Returns after a pause that grows from nothing to 100 microseconds, so that a wait of
+  // microseconds costs no context switch and a wait of seconds costs no core. Throws
+  // DeadlineExceeded past the timeout, Unavailable once cancelled and Interrupted if the thread is.
+  void Pause() {
+    // The clock is read only once the wait is no longer hot: most waits end before.
+    if (++num_pauses_ <= waits_.hot_pauses) return Relax();
+    PauseCold();
+  }
+
+ private:
+  static void Relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  void PauseCold();
+  void Check(std::chrono::steady_clock::time_point now) const;
+
+  const WaitControl& waits_;
+  const char* what_;
+  int peer_;
+  int64_t num_pauses_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_CORE_BACKOFF_H_
