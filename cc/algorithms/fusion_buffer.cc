@@ -12,7 +12,7 @@ bool FusionBuffer::WorksInOutput() const { return IsPackedAlready() && !tensors_
 void FusionBuffer::Open(Range range, int64_t extra_bytes) {
   int64_t num_bytes = Bytes(range) + extra_bytes;
   range_ = range;
-  if (context_.transport.needs_workspace()) {
+  if (context_.transport.requires_workspace()) {
     work_ = static_cast<char*>(context_.transport.Workspace(num_bytes));
   } else if (WorksInOutput()) {
     work_ = At(tensors_.outputs[0], range.begin * element_bytes_);

@@ -52,7 +52,7 @@ class FusionBuffer {
  private:
   // One tensor is its own packed buffer, unless peers must find it in the transport's memory.
   bool IsPackedAlready() const {
-    return num_segments() == 1 && !context_.transport.needs_workspace();
+    return num_segments() == 1 && !context_.transport.requires_workspace();
   }
   // The address of element `position` of the packed vector, which lies in segment `segment`.
   const void* Own(int64_t segment, int64_t position) const;

@@ -25,8 +25,8 @@ Halving::Halving(const HalvingContext& context, const Level& level)
       level_(level),
       is_last_(level.distance == context.schedule.levels.back().distance),
       chunks_(context.ChunksWith(level.peer, level.keep, level.give)),
-      packs_twice_(level.distance == 1 && context.transport.needs_workspace() &&
-                   context.transport.CanRead(level.peer) && chunks_.size() > SlotRing::kSlots),
+      packs_twice_(level.distance == 1 && SharesMemory(context.transport, level.peer) &&
+                   chunks_.size() > SlotRing::kSlots),
       given_(chunks_.size()),
       theirs_(chunks_.size()),
       moments_(context.scratch.moments) {

@@ -40,8 +40,7 @@ class Allreduce {
 
  private:
   void Open() {
-    if (!transport_.needs_workspace() || schedule_.fold != Fold::kNone ||
-        !transport_.CanRead(schedule_.levels[0].peer)) {
+    if (schedule_.fold != Fold::kNone || !SharesMemory(transport_, schedule_.levels[0].peer)) {
       return buffer_.Open(all_, 0);
     }
     // The peer of the first level, the only one to want packed inputs, reads them chunk by chunk.

@@ -12,13 +12,8 @@ namespace adasum {
 
 Algorithm SelectAlgorithm(const Transport& transport, int64_t num_bytes) {
   if (num_bytes <= transport.ShortBytes()) return Algorithm::kRecursiveDoubling;
-  if (!transport.needs_workspace() || transport.size() > kMostOperands) {
-    return Algorithm::kRecursiveHalving;
-  }
-  for (int rank = 0; rank < transport.size(); ++rank) {
-    if (rank != transport.rank() && !transport.CanRead(rank)) return Algorithm::kRecursiveHalving;
-  }
-  return Algorithm::kDirect;
+  const bool is_direct = transport.size() <= kMostOperands && AllShareMemory(transport);
+  return is_direct ? Algorithm::kDirect : Algorithm::kRecursiveHalving;
 }
 
 Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithmetic& arithmetic) {
@@ -27,7 +22,7 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
   const int64_t num_bytes = num_elements * element_bytes;
   Room room{0, 0, tensors.segments.size(), num_bytes};
   if (num_bytes == 0 || transport.size() == 1) return room;
-  const bool is_one_run = tensors.segments.size() == 1 && !transport.needs_workspace();
+  const bool is_one_run = tensors.segments.size() == 1 && !transport.requires_workspace();
   const bool works_in_output = is_one_run && !tensors.outputs.empty();
   if (!works_in_output) room.work_bytes = num_bytes;
   const Schedule schedule = MakeSchedule(transport.rank(), transport.size(), num_elements);

@@ -98,8 +98,7 @@ class Execution {
     } else {
       state_.leaves.ForEach(num_replicas_, [&](int replica, Transport& all) {
         if (hierarchy == nullptr) return reduce(replica, all);
-        SubsetTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_),
-                             SubsetTransport::Reach::kOneHost);
+        SubsetTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_));
         reduce(replica, host);
       });
     }

@@ -13,7 +13,7 @@ constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
 }  // namespace
 
 int64_t BlockBytes(const Transport& transport) {
-  return transport.needs_workspace() ? kSharedBlockBytes : kNetworkBlockBytes;
+  return AllShareMemory(transport) ? kSharedBlockBytes : kNetworkBlockBytes;
 }
 
 void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context) {

@@ -9,9 +9,10 @@
 
 namespace adasum {
 
-// About how much moves at a time: what stays in a core's cache between the passes over it (pack,
-// moments, combine, deliver) where the ranks read each other's memory. Over a network one long
-// message is worth more than a warm cache.
+// About how much moves at a time. Where all ranks read each other's memory, a block stays in a
+// core's cache between the passes over it (pack, moments, combine, deliver). If messages cross a
+// network, also between some of the ranks only, blocks are as long as messages may be: each block
+// costs a round trip per level, which is more than a warm cache saves.
 int64_t BlockBytes(const Transport& transport);
 
 // Reduces the leaf's tensors in blocks of whole tensors; all leaves cut alike, since their shapes

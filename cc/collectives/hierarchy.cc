@@ -24,14 +24,14 @@ int FewestRanks(const HostRanks& hosts) {
 }  // namespace
 
 Hierarchy::Hierarchy(Transport* all, const HostRanks& hosts, HierarchyScratch* scratch)
-    : host_(all, HostOf(all->rank(), hosts), SubsetTransport::Reach::kOneHost),
+    : host_(all, HostOf(all->rank(), hosts)),
       num_runs_(FewestRanks(hosts)),
       scratch_(scratch),
       has_several_hosts_(hosts.size() > 1) {
   if (!has_several_hosts_ || host_.rank() >= num_runs_) return;
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : hosts) counterparts.push_back(ranks[host_.rank()]);
-  across_.emplace(all, std::move(counterparts), SubsetTransport::Reach::kSeveralHosts);
+  across_.emplace(all, std::move(counterparts));
 }
 
 // One list of tensors, as the stages hand it on.
@@ -137,7 +137,7 @@ void Hierarchy::SpreadParts(const Tensors& tensors, const std::vector<Range>& pa
     if (peer >= host_.size()) continue;
     int64_t peer_bytes = parts[peer].size() * element_bytes;
     if (own_bytes + peer_bytes == 0) continue;
-    void* received = host_.needs_workspace() ? nullptr : scratch_->across.receive.Get(peer_bytes);
+    void* received = host_.CanRead(peer) ? nullptr : scratch_->across.receive.Get(peer_bytes);
     const char* theirs = static_cast<const char*>(
         host_.Exchange({peer, shown, own_bytes}, {peer, received, peer_bytes}));
     tensors.ForEachPiece(parts[peer], [&](void* address, int64_t offset, int64_t num_bytes) {
@@ -148,7 +148,7 @@ void Hierarchy::SpreadParts(const Tensors& tensors, const std::vector<Range>& pa
 
 void* Hierarchy::Shown(int64_t num_bytes) {
   if (num_bytes == 0) return nullptr;
-  return host_.needs_workspace() ? host_.Workspace(num_bytes) : scratch_->shown.Get(num_bytes);
+  return host_.requires_workspace() ? host_.Workspace(num_bytes) : scratch_->shown.Get(num_bytes);
 }
 
 }  // namespace adasum

@@ -13,4 +13,15 @@ void* Transport::Workspace(int64_t) {
   throw Error(ErrorCode::kInternal, "This transport has no workspace of its own.");
 }
 
+bool SharesMemory(const Transport& transport, int peer) {
+  return transport.requires_workspace() && transport.CanRead(peer);
+}
+
+bool AllShareMemory(const Transport& transport) {
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    if (peer != transport.rank() && !SharesMemory(transport, peer)) return false;
+  }
+  return transport.requires_workspace();
+}
+
 }  // namespace adasum

@@ -87,8 +87,9 @@ class Transport {
   // come, which nobody looks at, and nothing else of anybody. Does not wait.
   virtual void Conclude(const std::vector<int>& /*peers*/, int64_t /*num_bytes*/) {}
 
-  // Whether bytes handed to Exchange have to lie in Workspace memory.
-  virtual bool needs_workspace() const { return false; }
+  // Whether bytes handed to Exchange have to lie in Workspace memory; the same on all ranks. Which
+  // peers read them there, CanRead says.
+  virtual bool requires_workspace() const { return false; }
 
   // Whether messages were given up that the network may still read from where they were sent, or
   // write where they were to arrive: no network can take back what has begun, and a wait that has
@@ -102,9 +103,14 @@ class Transport {
   virtual void Begin() {}
 
   // Memory of at least `num_bytes` that Exchange can send from, owned by the transport and kept
-  // until the next call; only for transports that need it. Throws InvalidArgument elsewhere.
+  // until the next call; only for transports that require it. Throws Internal elsewhere.
   virtual void* Workspace(int64_t num_bytes);
 };
+
+// Whether this rank and the peer read each other's workspaces in place.
+bool SharesMemory(const Transport& transport, int peer);
+// Whether every two ranks do; the same on all ranks.
+bool AllShareMemory(const Transport& transport);
 
 }  // namespace adasum
 

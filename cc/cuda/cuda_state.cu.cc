@@ -32,7 +32,7 @@ class RequestMemory : public LeafMemory {
   bool IsThere() const override {
     const Room room = reduce_.room(leaf_.arithmetic, wire_);
     const Scratch* work = leaf_.scratch.work;
-    const int64_t work_bytes = wire_.needs_workspace()
+    const int64_t work_bytes = wire_.requires_workspace()
                                    ? leaf_.exchanges.buffer.capacity()
                                    : std::min(work[0].capacity(), work[1].capacity());
     return room.work_bytes <= work_bytes &&
@@ -42,7 +42,7 @@ class RequestMemory : public LeafMemory {
 
   void Reserve() override {
     const Room room = reduce_.room(leaf_.arithmetic, wire_);
-    if (wire_.needs_workspace()) {
+    if (wire_.requires_workspace()) {
       leaf_.exchanges.buffer.Get(room.work_bytes);
     } else {
       // Both, lest a second request find less than the first.

@@ -71,7 +71,7 @@ class DeviceTransport : public Transport {
   void Announce(int64_t num_exchanges) override { exchanges_->announcements.Add(num_exchanges); }
   void PairwiseBarrier(int peer) override;
   int64_t ChunkBytes(int peer) const override { return exchanges_->paths.To(peer).ChunkBytes(); }
-  bool needs_workspace() const override { return exchanges_->paths.AnyIpc(); }
+  bool requires_workspace() const override { return exchanges_->paths.AnyIpc(); }
   void* Workspace(int64_t num_bytes) override { return exchanges_->buffer.Get(num_bytes); }
 
   // When the leaf's own results are there. Returns when no peer reads this leaf's memory any more,

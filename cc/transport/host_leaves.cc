@@ -13,7 +13,7 @@ constexpr int kMostEnds = 32;
 
 std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, int num_replicas,
                                              const WaitControl& waits) {
-  if (!processes.needs_workspace()) return nullptr;  // no two of them share memory
+  if (!processes.requires_workspace()) return nullptr;  // no two of them share memory
   std::vector<int> index_on_host(processes.size(), -1);
   int num_on_host = 0;
   for (int process = 0; process < processes.size(); ++process) {

@@ -37,7 +37,7 @@ class HostTransport : public Transport {
   }
   bool HasAbandoned() const override { return mpi_->HasAbandoned(); }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
-  bool needs_workspace() const override { return true; }
+  bool requires_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }
 

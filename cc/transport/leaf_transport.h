@@ -33,7 +33,7 @@ class LeafTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override {
     return !CanRead(peer) && processes_->TakesDeviceMemory(peer / num_replicas_);
   }
-  bool needs_workspace() const override { return host_ != nullptr; }
+  bool requires_workspace() const override { return host_ != nullptr; }
   void* Workspace(int64_t num_bytes) override { return host_->end(replica_).Workspace(num_bytes); }
 
  private:

@@ -38,7 +38,7 @@ class ShmTransport : public Transport {
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
-  bool needs_workspace() const override { return true; }
+  bool requires_workspace() const override { return true; }
   // Workspaces start again at the same offset, which the cache may still have.
   void Begin() override { newest_begin_ = newest_end_ = WorkspaceBegin(); }
   // Two calls in a row return memory that does not overlap, so that peers may go on reading one

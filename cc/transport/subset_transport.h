@@ -1,4 +1,4 @@
-// Some ranks of a transport, numbered anew: the ranks of one host, or one rank of every host.
+// Some ranks of a transport, numbered anew: all on one host, or each on a host of its own.
 #ifndef ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
 #define ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
 
@@ -15,19 +15,19 @@ namespace adasum {
 // Holds no state but the numbering, so that several threads may use it where `all` lets them.
 class SubsetTransport : public Transport {
  public:
-  // Whether members may read each other's workspaces, if `all` has them.
-  enum class Reach { kOneHost, kSeveralHosts };
-
   // `members` holds ranks of `all` in the group's order, this one included; `all` must outlive
   // this. Throws Internal if this rank is no member.
-  SubsetTransport(Transport* all, std::vector<int> members, Reach reach)
-      : all_(all), members_(std::move(members)), reach_(reach) {
+  SubsetTransport(Transport* all, std::vector<int> members)
+      : all_(all), members_(std::move(members)) {
     auto self = std::find(members_.begin(), members_.end(), all_->rank());
     if (self == members_.end()) {
       throw Error(ErrorCode::kInternal,
                   "Expected a group of ranks to have rank " + std::to_string(all_->rank()));
     }
     rank_ = static_cast<int>(self - members_.begin());
+    shares_memory_ = std::any_of(members_.begin(), members_.end(), [&](int member) {
+      return member != all_->rank() && SharesMemory(*all_, member);
+    });
   }
 
   int rank() const override { return rank_; }
@@ -44,9 +44,8 @@ class SubsetTransport : public Transport {
   bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return all_->ChunkBytes(members_[peer]); }
-  bool needs_workspace() const override {
-    return reach_ == Reach::kOneHost && all_->needs_workspace();
-  }
+  // Between members of different hosts nobody reads a workspace: memory of any kind will do.
+  bool requires_workspace() const override { return shares_memory_; }
   void* Workspace(int64_t num_bytes) override { return all_->Workspace(num_bytes); }
 
  private:
@@ -58,8 +57,8 @@ class SubsetTransport : public Transport {
 
   Transport* all_;
   std::vector<int> members_;
-  Reach reach_;
   int rank_;
+  bool shares_memory_;
 };
 
 }  // namespace adasum

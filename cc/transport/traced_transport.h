@@ -32,7 +32,7 @@ class TracedTransport : public Transport {
   int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }
   bool HasAbandoned() const override { return inner_->HasAbandoned(); }
-  bool needs_workspace() const override { return inner_->needs_workspace(); }
+  bool requires_workspace() const override { return inner_->requires_workspace(); }
   void Begin() override { inner_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
 

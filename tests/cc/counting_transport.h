@@ -35,7 +35,7 @@ class CountingTransport : public Transport {
   int64_t ShortBytes() const override { return inner_.ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return inner_.ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_.TakesDeviceMemory(peer); }
-  bool needs_workspace() const override { return inner_.needs_workspace(); }
+  bool requires_workspace() const override { return inner_.requires_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
 
   int64_t num_bytes = 0;

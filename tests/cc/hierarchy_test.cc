@@ -40,7 +40,7 @@ class HostsTransport : public Transport {
   int64_t ChunkBytes(int peer) const override {
     return IndexOnHost(peer) < 0 ? all_->ChunkBytes(peer) : host_->ChunkBytes(IndexOnHost(peer));
   }
-  bool needs_workspace() const override { return true; }
+  bool requires_workspace() const override { return true; }
   void* Workspace(int64_t num_bytes) override { return host_->Workspace(num_bytes); }
 
  private:
@@ -190,6 +190,21 @@ TEST(SumsOfHostsThatAreOrthogonal) {
       CHECK_EQ(Ranks(hosts, counts).Reduce(3, -1), int64_t{0});
     }
   }
+}
+
+// Blocks of 1 MiB where all ranks share memory; where messages cross a network, also between some
+// of the ranks only, as long as messages may be. Every rank says the same.
+TEST(BlocksSuitTheSlowestWire) {
+  World all(Wire::kCopies, 3), host(Wire::kSharedMemory, 2), alone(Wire::kSharedMemory, 1);
+  for (int rank : {0, 1}) {
+    CHECK_EQ(BlockBytes(host.transport(rank)), int64_t{1} << 20);
+    HostsTransport transport(&all.transport(rank), &host.transport(rank), {0, 1});
+    CHECK_EQ(BlockBytes(transport), kMessageBytes);
+    CHECK_EQ(BlockBytes(SubsetTransport(&transport, {0, 1})), int64_t{1} << 20);
+    if (rank == 0) CHECK_EQ(BlockBytes(SubsetTransport(&transport, {0, 2})), kMessageBytes);
+  }
+  HostsTransport transport(&all.transport(2), &alone.transport(0), {2});
+  CHECK_EQ(BlockBytes(transport), kMessageBytes);
 }
 
 // Several blocks and steps of 1 MiB: who is ahead must not write over what the late one still
