@@ -8,6 +8,11 @@
 
 namespace adasum {
 
+// So many chunks stay packed from the moments to the combination: a peer may still have them in its
+// cache. With more of them long vectors leave the caches; with fewer a peer that shares no cache
+// fetches twice what it could have kept.
+constexpr int64_t kPackedChunks = 8;
+
 // Both sides have as many chunks, though one range may be longer. Where ranks read each other's
 // memory, a chunk stays in a core's cache from one use to the next; over a network it is as long as
 // a message may be.

@@ -14,11 +14,7 @@ namespace {
 
 // Packed chunks and results lie in rings of slots, which stay in a cache however long the vector
 // is.
-//
-// The parts that stay packed from the products to the combination: peers may still have them in
-// their caches. With more of them the slots of long vectors leave the caches; with fewer a peer
-// that shares no cache fetches twice what it could have kept.
-constexpr int64_t kPackedParts = 8;
+
 // Receiving packed chunk i + 2 from a peer proves that the peer finished chunk i.
 constexpr int64_t kLeastSlots = 2;
 // Receiving result i + 1 from all peers proves that they have read result i.
@@ -48,7 +44,7 @@ class Direct {
         chunks_(MakeChunks()),
         slice_bytes_(buffer_.Bytes(chunks_.Of(Part(0), 0))),
         slot_bytes_((size_ - 1) * slice_bytes_),
-        num_slots_(std::min(std::max(kLeastSlots, kPackedParts / (size_ - 1)), chunks_.size())),
+        num_slots_(std::min(std::max(kLeastSlots, kPackedChunks / (size_ - 1)), chunks_.size())),
         theirs_(chunks_.size() * size_) {}
 
   bool Run() {

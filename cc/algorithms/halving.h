@@ -18,10 +18,7 @@ namespace adasum {
 // A ring of slots for packed chunks, which stay in a cache however long the vector is. There is
 // none where every chunk has an address of its own.
 struct SlotRing {
-  // So many chunks stay packed from the moments to the combination: a peer may still have them in
-  // its cache. With more of them long vectors leave the caches; with fewer a peer that shares no
-  // cache fetches twice what it could have kept.
-  static constexpr int64_t kSlots = 8;
+  static constexpr int64_t kSlots = kPackedChunks;
 
   char* SlotOf(int64_t chunk) const { return begin + chunk % kSlots * slot_bytes; }
 

@@ -1,5 +1,4 @@
-// The open groups of this process, by number: how an op finds its communicator, and the one global
-// state of the library.
+// The open groups of this process, by number: how an op finds its communicator.
 #ifndef ADASUM_BOOTSTRAP_REGISTRY_H_
 #define ADASUM_BOOTSTRAP_REGISTRY_H_
 

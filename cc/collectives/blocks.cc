@@ -8,12 +8,11 @@ namespace adasum {
 namespace {
 
 constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
-constexpr int64_t kNetworkBlockBytes = int64_t{1} << 26;
 
 }  // namespace
 
 int64_t BlockBytes(const Transport& transport) {
-  return AllShareMemory(transport) ? kSharedBlockBytes : kNetworkBlockBytes;
+  return AllShareMemory(transport) ? kSharedBlockBytes : kMessageBytes;
 }
 
 void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context) {

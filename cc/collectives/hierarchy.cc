@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cc/collectives/blocks.h"
+#include "cc/transport/dissemination.h"
 
 namespace adasum {
 namespace {
@@ -58,20 +59,10 @@ void Hierarchy::CombineHosts(const Reduction& reduction, DType dtype, const Segm
                              const std::vector<void*>& results, Arithmetic& arithmetic) {
   if (!has_several_hosts_ || segments.num_elements() == 0) return;
   const Tensors tensors{dtype, segments, results, arithmetic};
-  AwaitHost();
+  Barrier(host_);
   if (across_) ReduceOwnRun(reduction, tensors);
   SpreadRuns(tensors);
   arithmetic.Finish();
-}
-
-void Hierarchy::AwaitHost() {
-  // Dissemination: after round k this rank has heard of 2^(k+1) ranks.
-  char mine = 0, theirs = 0;
-  int rank = host_.rank(), size = host_.size();
-  for (int distance = 1; distance < size; distance *= 2) {
-    host_.SendRecv({(rank + distance) % size, &mine, 1},
-                   {(rank - distance + size) % size, &theirs, 1});
-  }
 }
 
 Range Hierarchy::Run(const Segments& segments, int k) const {
@@ -123,7 +114,7 @@ void Hierarchy::SpreadRuns(const Tensors& tensors) {
 }
 
 void Hierarchy::SpreadParts(const Tensors& tensors, const std::vector<Range>& parts) {
-  AwaitHost();
+  Barrier(host_);
   const int64_t element_bytes = ElementBytes(tensors.dtype);
   const Range own = parts[host_.rank()];
   const int64_t own_bytes = own.size() * element_bytes;

@@ -53,8 +53,6 @@ class Hierarchy {
  private:
   struct Tensors;
 
-  // Waits until all ranks of this host have come here.
-  void AwaitHost();
   // The segments of the k-th run.
   Range Run(const Segments& segments, int k) const;
   void ReduceOwnRun(const Reduction& reduction, const Tensors& tensors);

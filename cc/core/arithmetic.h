@@ -72,7 +72,8 @@ class Arithmetic {
   virtual void AwaitMoments() {}
 
   // grams[stack.segment * GramSize(n) ...] += the inner products of the first n operands of each
-  // stack, accumulated in float64; n at least 2. Floats only.
+  // stack, accumulated in float64; n at least 2. Floats only. This and CombineStacks are for memory
+  // that all ranks share: throw Internal elsewhere.
   virtual void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams);
 
   // out = c.left * left + c.right * right with c = coefficients[piece.segment]. Floats only.

@@ -80,7 +80,7 @@ void Timeline::Flush() {
           << ",\"ts\":" << start + Microseconds(event.begin - steady_start_).count()
           << ",\"dur\":" << Microseconds(event.end - event.begin).count() << ",\"args\":{";
       if (event.peer >= 0) {
-        out << "\"peer\":" << event.peer << ",\"distance\":" << (event.peer ^ rank_) << ",";
+        out << "\"peer\":" << event.peer << ",";
       }
       out << "\"bytes\":" << event.num_bytes << "}}\n";
     }

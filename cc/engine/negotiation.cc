@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cc/core/error.h"
+#include "cc/transport/dissemination.h"
 #include "cc/transport/gather.h"
 
 namespace adasum {
@@ -57,17 +58,14 @@ std::string DescribeShutdown(const Digest& notice) {
          (notice[1] % 2 ? " has closed this communicator" : " has ended");
 }
 
-// Dissemination: after round k every rank knows the least and the greatest digest of 2^(k+1)
-// ranks. They are equal if and only if all ranks' digests are.
+// The least and the greatest digest of all ranks. They are equal if and only if all digests are.
 Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
   Extremes known{mine, mine}, theirs{mine, mine};
-  int rank = transport.rank(), size = transport.size();
-  for (int distance = 1; distance < size; distance *= 2) {
-    transport.SendRecv({(rank + distance) % size, &known, sizeof(known)},
-                       {(rank - distance + size) % size, &theirs, sizeof(theirs)});
+  ForEachDisseminationRound(transport, [&](int to, int from) {
+    transport.SendRecv({to, &known, sizeof(known)}, {from, &theirs, sizeof(theirs)});
     known.least = std::min(known.least, theirs.least);
     known.greatest = std::max(known.greatest, theirs.greatest);
-  }
+  });
   return known;
 }
 
@@ -220,19 +218,16 @@ bool Negotiation::HasExpired() {
 }
 
 void SendShutdownNotice(Transport& transport, ShutdownReason reason) {
-  const int rank = transport.rank(), size = transport.size();
-  const Digest notice = ShutdownNoticeOf(rank, reason);
+  const Digest notice = ShutdownNoticeOf(transport.rank(), reason);
   const Extremes mine{notice, notice};
-  std::vector<int> predecessors;
-  for (int distance = 1; distance < size; distance *= 2) {
-    predecessors.push_back((rank - distance + size) % size);
-  }
-  transport.Conclude(predecessors, sizeof(mine));
-  // All that a round has this rank send, without what it would have received: nobody who waits for
-  // this rank depends on what yet another one does.
-  for (int distance = 1; distance < size; distance *= 2) {
-    transport.SendRecv({(rank + distance) % size, &mine, sizeof(mine)}, {0, nullptr, 0});
-  }
+  std::vector<int> senders;
+  ForEachDisseminationRound(transport, [&](int, int from) { senders.push_back(from); });
+  transport.Conclude(senders, sizeof(mine));
+  // All that a round has this rank send, and nothing that it would receive: a rank that waits for
+  // this one depends on no third rank.
+  ForEachDisseminationRound(transport, [&](int to, int) {
+    transport.SendRecv({to, &mine, sizeof(mine)}, {0, nullptr, 0});
+  });
 }
 
 void ConcludeAfterShutdown(Transport& transport) { transport.Conclude({}, 0); }

@@ -21,11 +21,11 @@ using test::Pairs;
 using test::Scope;
 
 template <typename Operation>
-void RunElementwise(const std::vector<Piece>& pieces, Operation operation,
-                    int64_t element_bytes = sizeof(typename Operation::In)) {
-  List list(pieces, element_bytes);
+void RunElementwise(const std::vector<Piece>& pieces, Operation operation) {
+  constexpr int64_t kElementBytes = sizeof(typename Operation::In);
+  List list(pieces, kElementBytes);
   test::RunGrid(3, cuda::kThreads, 1, [&] {
-    cuda::ElementwiseKernel(list.work, operation, CudaChunkElements(element_bytes));
+    cuda::ElementwiseKernel(list.work, operation, CudaChunkElements(kElementBytes));
   });
 }
 
@@ -208,24 +208,6 @@ TEST(PackAndUnpack) {
       CHECK_TRUE(pairs.out[i].SurroundingsAreIntact());
       CHECK_EQ(std::memcmp(pairs.out[i].bytes(), pairs.left[i].bytes(), pairs.left[i].num_bytes()),
                0);
-    }
-  }
-}
-
-TEST(Conversions) {
-  for (int misalignment : {0, 4, 8}) {
-    Pairs pairs(DType::kFloat32, {9001}, false);
-    const Elements& from = pairs.left[0];
-    Elements small(DType::kBFloat16, from.size(), misalignment);
-    Elements back(DType::kFloat32, from.size(), misalignment);
-    RunElementwise({{0, from.bytes(), nullptr, small.bytes(), nullptr, from.size()}},
-                   cuda::ConvertOperation<float, __nv_bfloat16>{}, 4);
-    RunElementwise({{0, small.bytes(), nullptr, back.bytes(), nullptr, from.size()}},
-                   cuda::ConvertOperation<__nv_bfloat16, float>{}, 4);
-    CHECK_TRUE(small.SurroundingsAreIntact() && back.SurroundingsAreIntact());
-    for (int64_t i = 0; i < from.size(); ++i) {
-      CHECK_AT_MOST(std::fabs(small[i] - from[i]), test::HalfUlp(DType::kBFloat16, from[i]));
-      CHECK_EQ(back[i], small[i]);
     }
   }
 }

@@ -26,19 +26,6 @@ using test::Scope;
 // Around the vectors of 8 lanes, four of them, and the tiles of 8 KiB.
 constexpr int64_t kCounts[] = {0, 1, 7, 8, 9, 31, 32, 33, 70, 1024, 2049, 4103};
 
-// Knows pairs only, as a device may.
-class Pairs : public CpuArithmetic {
- public:
-  using CpuArithmetic::CpuArithmetic;
-  void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override {
-    Arithmetic::AddGrams(dtype, n, stacks, grams);
-  }
-  void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
-                     const double* weights) override {
-    Arithmetic::CombineStacks(dtype, n, stacks, weights);
-  }
-};
-
 // n operands of every count, one stack each.
 struct Vectors {
   Vectors(DType dtype, int n) {
@@ -102,7 +89,7 @@ double WorkError(DType dtype, int n) {
   return (n + 1) * (dtype == DType::kFloat64 ? DBL_EPSILON : FLT_EPSILON);
 }
 
-void CheckWeighted(Arithmetic& arithmetic, DType dtype, int n, bool is_in_pairs) {
+void CheckWeighted(Arithmetic& arithmetic, DType dtype, int n) {
   Vectors vectors(dtype, n);
   const std::vector<Stack> stacks = vectors.Stacks();
   std::vector<double> weights;
@@ -118,10 +105,7 @@ void CheckWeighted(Arithmetic& arithmetic, DType dtype, int n, bool is_in_pairs)
         expected += term;
         magnitude += std::fabs(term);
       }
-      // In pairs, every sum on the way is stored.
-      const int stores = is_in_pairs ? n - 1 : 1;
-      const double limit = stores * test::HalfUlp(dtype, is_in_pairs ? magnitude : expected) +
-                           WorkError(dtype, n) * magnitude;
+      const double limit = test::HalfUlp(dtype, expected) + WorkError(dtype, n) * magnitude;
       CHECK_AT_MOST(std::fabs(out[e] - expected), limit);
     }
     CHECK_EQ(std::memcmp(vectors.copies[k].bytes(), out.bytes(), out.num_bytes()), 0);
@@ -145,8 +129,6 @@ TEST(InnerProductsOfAll) {
     ForEveryStack([&](int n, DType dtype) {
       CpuArithmetic cpu(kernels);
       CheckGrams(cpu, dtype, n);
-      Pairs pairs(kernels);
-      CheckGrams(pairs, dtype, n);
     });
   });
 }
@@ -156,9 +138,7 @@ TEST(WeightedSums) {
     for (bool uses_streaming_stores : {false, true}) {
       ForEveryStack([&](int n, DType dtype) {
         CpuArithmetic cpu(kernels, uses_streaming_stores);
-        CheckWeighted(cpu, dtype, n, false);
-        Pairs pairs(kernels, uses_streaming_stores);
-        CheckWeighted(pairs, dtype, n, true);
+        CheckWeighted(cpu, dtype, n);
       });
     }
   });

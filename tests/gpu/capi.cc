@@ -91,8 +91,4 @@ int adasum_copy(const WorkAddress* work) {
   return Guarded([&] { adasum::LaunchCopy(ToLaunch(*work)); });
 }
 
-int adasum_convert(const WorkAddress* work, const char* to) {
-  return Guarded([&] { adasum::LaunchConvert(ToLaunch(*work), adasum::ParseDType(to)); });
-}
-
 }  // extern "C"

@@ -213,21 +213,6 @@ def test_pack_and_unpack_in_one_launch_each(kernels, dtype):
         assert np.array_equal(got, a)
 
 
-@pytest.mark.parametrize("small", ["float16", "bfloat16"])
-def test_conversions(kernels, small):
-    values = np.random.default_rng(2).standard_normal(1_000_007)
-    wide = kernels.device.to_device(encode("float32", values))
-    narrow = kernels.device.empty(2 * values.size)
-    back = kernels.device.empty(4 * values.size)
-    for source, dtype, to, target in ((wide, "float32", small, narrow),
-                                      (narrow, small, "float32", back)):  # fmt: skip
-        piece = Operands(_address(kernels, source), 0, _address(kernels, target), values.size)
-        kernels.work(dtype, [piece], 4).launch("convert", to.encode())
-    expected = decode(small, encode(small, values.astype(np.float32)))
-    assert np.array_equal(decode(small, kernels.device.to_host(narrow)), expected)
-    assert np.array_equal(decode("float32", kernels.device.to_host(back)), expected)
-
-
 def test_launches_can_be_captured_into_a_graph(kernels):
     vectors = Vectors(kernels, "float32", SIZES)
     work = vectors.work(kernels)

@@ -35,9 +35,9 @@ void Launch(void (*kernel)(CudaWork, Arguments...), const CudaLaunch& launch,
 }
 
 template <typename Operation>
-void LaunchElementwise(const CudaLaunch& launch, Operation operation,
-                       int64_t element_bytes = sizeof(typename Operation::In)) {
-  Launch(cuda::ElementwiseKernel<Operation>, launch, operation, CudaChunkElements(element_bytes));
+void LaunchElementwise(const CudaLaunch& launch, Operation operation) {
+  Launch(cuda::ElementwiseKernel<Operation>, launch, operation,
+         CudaChunkElements(sizeof(typename Operation::In)));
 }
 
 [[noreturn]] void Refuse(DType dtype, const char* operation) {
@@ -133,24 +133,6 @@ void LaunchCopy(const CudaLaunch& launch) {
     default:
       return LaunchElementwise(launch, cuda::CopyOperation<uint64_t>{});
   }
-}
-
-void LaunchConvert(const CudaLaunch& launch, DType to) {
-  const int64_t wider = std::max(ElementBytes(launch.dtype), ElementBytes(to));
-  if (launch.dtype == DType::kFloat32 && to == DType::kFloat16) {
-    return LaunchElementwise(launch, cuda::ConvertOperation<float, __half>{}, wider);
-  }
-  if (launch.dtype == DType::kFloat32 && to == DType::kBFloat16) {
-    return LaunchElementwise(launch, cuda::ConvertOperation<float, __nv_bfloat16>{}, wider);
-  }
-  if (to != DType::kFloat32) Refuse(to, "a conversion from float32");
-  if (launch.dtype == DType::kFloat16) {
-    return LaunchElementwise(launch, cuda::ConvertOperation<__half, float>{}, wider);
-  }
-  if (launch.dtype == DType::kBFloat16) {
-    return LaunchElementwise(launch, cuda::ConvertOperation<__nv_bfloat16, float>{}, wider);
-  }
-  Refuse(launch.dtype, "a conversion to float32");
 }
 
 }  // namespace adasum

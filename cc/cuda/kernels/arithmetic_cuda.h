@@ -43,10 +43,6 @@ void LaunchDivide(const CudaLaunch& launch, int64_t divisor);
 // out = left, which packs or unpacks a list of tensors.
 void LaunchCopy(const CudaLaunch& launch);
 
-// out = left, of another dtype: between float32 and float16 or bfloat16. launch.dtype is left's,
-// and the list was cut for the wider of the two (CudaChunkElements).
-void LaunchConvert(const CudaLaunch& launch, DType to);
-
 }  // namespace adasum
 
 #endif  // ADASUM_CUDA_KERNELS_ARITHMETIC_CUDA_H_

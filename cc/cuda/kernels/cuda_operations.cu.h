@@ -123,13 +123,6 @@ struct CopyOperation : Unary<T, T> {
   }
 };
 
-template <typename From, typename To>
-struct ConvertOperation : Unary<From, To> {
-  __device__ auto OfPiece(int32_t) const {
-    return [](From value, From) { return Round<To>(ToFloat(value)); };
-  }
-};
-
 }  // namespace cuda
 }  // namespace adasum
 
