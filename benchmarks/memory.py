@@ -63,7 +63,7 @@ def main(_) -> None:
 
 def _peak_of_job(name: str, ranks: int) -> float:
     """MiB, the mean of the ranks."""
-    command = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(ranks), sys.executable]
+    command = [sys.executable, "-m", "adasumrun", "-np", str(ranks), sys.executable]
     command += ["-m", "benchmarks.memory", "--here", f"--method={name}"]
     command += [f"--{flag}={FLAGS[flag].value}" for flag in ("layers", "width", "batch", "steps")]
     done = subprocess.run(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tf_adasum as adasum
-from tf_adasum import timeline
+from adasumrun import timeline
 
 
 def trace(operation: Callable[[adasum.Communicator], object]) -> list[dict]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ADASUMRUN = [sys.executable, "-m", "tf_adasum.launcher"]
+ADASUMRUN = [sys.executable, "-m", "adasumrun"]
 
 
 def environment(**variables: str) -> dict[str, str]:

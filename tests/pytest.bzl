@@ -68,7 +68,7 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
             env = _env(env, lean),
             deps = deps + [
                 "//tests:runners",
-                "//tf_adasum:launcher",
+                "//adasumrun",
             ],
             size = size,
             # So that Bazel does not start as many of these as there are cores.

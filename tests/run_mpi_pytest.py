@@ -43,7 +43,7 @@ def _run_rank(folder: Path, rest: list[str]) -> int:
 def _run_world(ranks: int, timeout: int, folder: Path, rest: list[str]) -> int:
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
     environment.pop("XML_OUTPUT_FILE", None)
-    launcher = [sys.executable, "-m", "tf_adasum.launcher", f"--timeout={timeout}"]
+    launcher = [sys.executable, "-m", "adasumrun", f"--timeout={timeout}"]
     command = [*launcher, "-np", str(ranks), sys.executable, __file__, f"--folder={folder}", *rest]
     code = subprocess.run(command, env=environment, check=False).returncode
     _show_logs(ranks, folder)

@@ -12,8 +12,21 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
     model.fit(dataset)
 """
 
-import os
-import sys
+# Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
+from tf_adasum.collectives.allreduce import allreduce, broadcast
+from tf_adasum.collectives.arrays import allreduce_arrays
+from tf_adasum.collectives.communicator import (
+    Communicator,
+    local_rank,
+    local_size,
+    rank,
+    size,
+    world,
+)
+from tf_adasum.collectives.simulate import simulate
+from tf_adasum.distribute.strategy import AdasumStrategy
+from tf_adasum.distribute.variables import broadcast_variables
+from tf_adasum.optimizers.wrapper import wrap
 
 __version__ = "0.1.0"
 
@@ -32,23 +45,3 @@ __all__ = [
     "world",
     "wrap",
 ]
-
-
-def _is_launching() -> bool:
-    """Whether this process only starts ranks: adasumrun does without TensorFlow's seconds."""
-    program = os.path.basename(sys.argv[0]) if sys.argv else ""
-    if program == "-m":
-        words = zip(sys.orig_argv, sys.orig_argv[1:])
-        program = next((word for option, word in words if option == "-m"), "")
-    return program in ("adasumrun", "tf_adasum.launcher", "tf_adasum.rank_threads")
-
-
-if not _is_launching():
-    # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
-    from tf_adasum.allreduce import allreduce, broadcast
-    from tf_adasum.arrays import allreduce_arrays
-    from tf_adasum.communicator import Communicator, local_rank, local_size, rank, size, world
-    from tf_adasum.optimizer import wrap
-    from tf_adasum.simulate import simulate
-    from tf_adasum.strategy import AdasumStrategy
-    from tf_adasum.variables import broadcast_variables

@@ -18,7 +18,7 @@ _PATH = """import os, sys; 'RUNFILES_DIR' in os.environ or sys.path.append({root
 _SCRIPT = """#!{python}
 import sys
 
-from tf_adasum.launcher import main
+from adasumrun.cli import main
 
 sys.exit(main())
 """

@@ -8,17 +8,17 @@ import shutil
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent / "tf_adasum"
-BUILT = ("_native.so", "_build_info.py")
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = ("tf_adasum/_native.so", "adasumrun/_build_info.py")
 
 
 def main(bazel_bin: str) -> None:
     """Copies the files that differ; a process that has the old library loaded keeps it."""
     for name in BUILT:
-        source, target = Path(bazel_bin, "tf_adasum", name), PACKAGE / name
+        source, target = Path(bazel_bin, name), ROOT / name
         if target.exists() and filecmp.cmp(source, target, shallow=False):
             continue
-        arriving = target.with_name(f".{name}.arriving")
+        arriving = target.with_name(f".{target.name}.arriving")
         shutil.copyfile(source, arriving)
         os.replace(arriving, target)
         print(f"Installed {target}")

@@ -1,4 +1,4 @@
-"""Writes a wheel from the files of the Python package and the native library.
+"""Writes a wheel from the files of the Python packages and the native library.
 
 Equal inputs give an equal wheel, byte by byte: entries are sorted and carry one fixed date.
 """
@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = "tf_adasum"
+PACKAGES = (PACKAGE, "adasumrun")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _SUMMARY = "Adasum gradient combining for TensorFlow and Keras"
 
@@ -24,7 +25,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--require", action="append", default=[], help="a requirement of it")
     parser.add_argument("--readme", required=True, type=Path, help="description, Markdown")
     parser.add_argument("--library", required=True, type=Path, help="the native library")
-    parser.add_argument("sources", nargs="+", help="files below a folder tf_adasum")
+    parser.add_argument("sources", nargs="+", help="files below folders of packages")
     options = parser.parse_args(argv)
     entries = {_name_in_wheel(source): Path(source).read_bytes() for source in options.sources}
     entries[f"{PACKAGE}/_native.so"] = options.library.read_bytes()
@@ -33,9 +34,10 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _name_in_wheel(source: str) -> str:
-    """Returns the path from tf_adasum on; built files lie below bazel-out/.../bin."""
+    """Returns the path from the package on; built files lie below bazel-out/.../bin."""
     parts = Path(source).parts
-    return "/".join(parts[parts.index(PACKAGE) :])
+    first = next(index for index, part in enumerate(parts) if part in PACKAGES)
+    return "/".join(parts[first:])
 
 
 def _metadata(options: argparse.Namespace) -> dict[str, bytes]:
@@ -54,7 +56,7 @@ def _metadata(options: argparse.Namespace) -> dict[str, bytes]:
     ]
     wheel = ["Wheel-Version: 1.0", "Generator: tf_adasum", "Root-Is-Purelib: false"]
     wheel.append(f"Tag: {python}-{abi}-{platform}")
-    scripts = ["[console_scripts]", f"adasumrun = {PACKAGE}.launcher:main"]
+    scripts = ["[console_scripts]", "adasumrun = adasumrun.cli:main"]
     folder = f"{PACKAGE}-{options.version}.dist-info"
     texts = {"METADATA": description, "WHEEL": wheel, "entry_points.txt": scripts}
     return {f"{folder}/{name}": "\n".join([*lines, ""]).encode() for name, lines in texts.items()}

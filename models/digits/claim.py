@@ -23,7 +23,7 @@ from tqdm import tqdm
 from models.digits import claim_report, image_set, network, optimizers, settings
 from models.digits.batches import ShiftedImages
 from models.digits.results import without_nan
-from tf_adasum.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce import allreduce_replicas
 
 FLAGS = flags.FLAGS
 

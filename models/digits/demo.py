@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
         arguments: flags of `models.digits.train`, which win over the demo's own.
     """
     plot = os.path.join(_ROOT, "demo.png")
-    command = [sys.executable, "-m", "tf_adasum.launcher", "-np", str(RANKS)]
+    command = [sys.executable, "-m", "adasumrun", "-np", str(RANKS)]
     command += ["--timeout", str(TIME_LIMIT_SECONDS), sys.executable, "-m", "models.digits.train"]
     command += ["--reduction=mean,sum,adasum", f"--plot={plot}", *arguments]
     if {"-h", "--help"} & set(arguments):

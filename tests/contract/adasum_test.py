@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.contract import error_model
-from tf_adasum.simulate import simulate
+from tf_adasum.collectives.simulate import simulate
 
 RANKS = [1, 2, 3, 4, 5, 8, 13, 16]
 FLOATS = list(error_model.LIMITS)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.contract import error_model
-from tf_adasum.simulate import simulate
+from tf_adasum.collectives.simulate import simulate
 
 FLOATS = list(error_model.LIMITS)
 LOCAL = ["sum", "mean"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests import programs
 from tests.contract import error_model
-from tf_adasum import native
+from tf_adasum.collectives import native
 
 LIMIT_SECONDS = 120
 # From the narrowest to the widest; a CPU that lacks one falls back to the next narrower one.
@@ -25,8 +25,8 @@ PROGRAM = """
 import json, sys
 import numpy as np
 from tests.contract import instruction_sets_test as test
-from tf_adasum import native
-from tf_adasum.simulate import simulate
+from tf_adasum.collectives import native
+from tf_adasum.collectives.simulate import simulate
 results = {
     dtype: simulate([[each] for each in test._inputs(dtype)])[0][0].astype("float64").tolist()
     for dtype in ("float16", "float32", "float64")

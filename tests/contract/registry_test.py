@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tf_adasum import native, reductions
+from tf_adasum.collectives import native, reductions
 
 # Not resolved: under Bazel the files are links, and what is not declared must not be found.
 ROOT = Path(__file__).absolute().parents[2]
@@ -26,7 +26,9 @@ def test_one_cxx_file_each():
 
 
 def test_one_python_file_each():
-    assert _names("tf_adasum/reductions", ".py", ["__init__"]) == set(reductions.names())
+    assert _names("tf_adasum/collectives/reductions", ".py", ["__init__"]) == set(
+        reductions.names()
+    )
 
 
 @pytest.mark.parametrize("name", reductions.names())

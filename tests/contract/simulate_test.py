@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.contract import error_model
-from tf_adasum import reductions
-from tf_adasum.simulate import simulate
+from tf_adasum.collectives import reductions
+from tf_adasum.collectives.simulate import simulate
 
 RANKS = [*range(1, 18), 32, 64]
 FLOATS = list(error_model.LIMITS)

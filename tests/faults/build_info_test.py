@@ -8,15 +8,15 @@ LIMIT_SECONDS = 100
 
 OTHER_VERSION = """
 import sys, types
-info = types.ModuleType("tf_adasum._build_info")
+info = types.ModuleType("adasumrun._build_info")
 info.TENSORFLOW_VERSION, info.MPI_LIBRARY, info.MPIRUN = "2.20.0", None, None
-sys.modules["tf_adasum._build_info"] = info
+sys.modules["adasumrun._build_info"] = info
 import tf_adasum
 """
 
 NOT_BUILT = """
 import sys
-sys.modules["tf_adasum._build_info"] = None
+sys.modules["adasumrun._build_info"] = None
 import tf_adasum
 """
 

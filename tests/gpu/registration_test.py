@@ -7,8 +7,8 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 import tf_adasum  # noqa: F401  (registers the ops)
-from tf_adasum import native
-from tf_adasum.gpu import exchange_device
+from tf_adasum.collectives import native
+from tf_adasum.collectives.device import exchange_device
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"

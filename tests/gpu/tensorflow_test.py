@@ -18,7 +18,7 @@ PATHS = {"ipc": {}, "staged": {"TF_ADASUM_CUDA_IPC": "0"}}
 
 
 def train(device, path, environment):
-    command = [sys.executable, "-m", "tf_adasum.launcher", "-np", "2", "--"]
+    command = [sys.executable, "-m", "adasumrun", "-np", "2", "--"]
     command += [sys.executable, "-m", "tests.gpu.train_program", device, str(path)]
     done = subprocess.run(
         [*command, str(path.parent / "datasets")],

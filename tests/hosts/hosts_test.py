@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adasumrun import hosts
 from tests import programs
 from tests.hosts import reduce_program
 from tests.hosts.two_hosts import TwoHosts
-from tf_adasum import placement
 
 LIMIT_SECONDS = 120
 PROGRAM = str(Path(reduce_program.__file__))
@@ -103,7 +103,7 @@ def _words_that_name_hosts(way, network, counts, folder):
 @pytest.mark.parametrize("way", WAYS)
 def test_ranks_get_the_callers_variables_and_the_limits_of_their_host(network, way, tmp_path):
     """One rank more than cores on the first host, a rank alone on the second one."""
-    crowd = placement.available_cores() + 1
+    crowd = hosts.available_cores() + 1
     script = 'echo "$(hostname) $TF_OF_THE_CALLER ${OMP_NUM_THREADS:--}'
     script += ' ${TF_NUM_INTRAOP_THREADS:--} ${OMPI_MCA_mpi_yield_when_idle:--}"'
     command = network.hosts[0].command(

@@ -6,21 +6,21 @@ import subprocess
 
 import pytest
 
-from tf_adasum import launcher, placement
+from adasumrun import cli, hosts
 
-CORES = placement.physical_cores()
-RANK_THREADS = [launcher.sys.executable, "-m", "tf_adasum.rank_threads"]
+CORES = hosts.physical_cores()
+RANK_THREADS = [cli.sys.executable, "-m", "adasumrun.rank_threads"]
 
 
 @pytest.fixture(autouse=True)
 def no_scheduler(monkeypatch):
-    for name in placement._SCHEDULERS:
+    for name in hosts._SCHEDULERS:
         monkeypatch.delenv(name, raising=False)
 
 
 def _command(monkeypatch, family, *argv, environment=None):
-    monkeypatch.setattr(launcher, "_mpi_family", lambda mpirun: family)
-    return launcher.mpirun_command("/opt/mpirun", launcher._parse(argv), environment or {})
+    monkeypatch.setattr(cli, "_mpi_family", lambda mpirun: family)
+    return cli.mpirun_command("/opt/mpirun", cli._parse(argv), environment or {})
 
 
 def test_ranks_are_not_bound(monkeypatch):
@@ -54,8 +54,8 @@ def test_hosts_of_a_file(tmp_path):
     path.write_text(
         "# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\nd slots = 4\ne slots= 5 max_slots =9\n"
     )
-    assert launcher._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c,d:4,e:5"
-    assert placement.slots("a:2,b:3,c,d:4,e:5") == 15
+    assert cli._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c,d:4,e:5"
+    assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=many\n", "a slots =\n"])
@@ -63,7 +63,7 @@ def test_a_file_without_hosts_is_refused(tmp_path, text, capsys):
     path = tmp_path / "hosts"
     path.write_text(text)
     with pytest.raises(SystemExit):
-        launcher._parse(["--hostfile", str(path), "sh"])
+        cli._parse(["--hostfile", str(path), "sh"])
     assert str(path) in capsys.readouterr().err
 
 
@@ -92,11 +92,11 @@ def test_variables_travel_in_a_schedulers_allocation(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("hosts", "here"),
+    ("names", "here"),
     [(None, 4), ("localhost:4", 4), ("localhost,127.0.0.1:3", 4), ("localhost,elsewhere", None)],
 )
-def test_ranks_on_this_host(hosts, here):
-    assert placement.ranks_on_this_host(4, hosts) == here
+def test_ranks_on_this_host(names, here):
+    assert hosts.ranks_on_this_host(4, names) == here
 
 
 def test_options_after_the_program_are_the_programs(monkeypatch):
@@ -138,10 +138,10 @@ def test_hydras_ranks_get_their_input_by_a_shell(monkeypatch, words, rank, expec
 def test_a_terminal_is_no_input(monkeypatch):
     opened, terminal = os.openpty()
     with os.fdopen(opened), os.fdopen(terminal) as stdin:
-        monkeypatch.setattr(launcher.sys, "stdin", stdin)
-        launcher._check_input(launcher._parse(["sh"]))
-        with pytest.raises(launcher.LaunchError, match="Received: a terminal"):
-            launcher._check_input(launcher._parse(["--stdin=0", "sh"]))
+        monkeypatch.setattr(cli.sys, "stdin", stdin)
+        cli._check_input(cli._parse(["sh"]))
+        with pytest.raises(cli.LaunchError, match="Received: a terminal"):
+            cli._check_input(cli._parse(["--stdin=0", "sh"]))
 
 
 def test_further_arguments_of_mpirun(monkeypatch):
@@ -154,14 +154,14 @@ def test_python_is_this_python(monkeypatch, tmp_path):
     script.touch()
     for words in (["python", str(script)], [str(script)]):
         assert _command(monkeypatch, "openmpi", *words)[-2:] == [
-            launcher.sys.executable,
+            cli.sys.executable,
             *words[-1:],
         ]
 
 
 def test_unknown_program_is_named(monkeypatch):
     assert shutil.which("no-such-program") is None
-    with pytest.raises(launcher.LaunchError, match="Received: no-such-program"):
+    with pytest.raises(cli.LaunchError, match="Received: no-such-program"):
         _command(monkeypatch, "openmpi", "no-such-program")
 
 
@@ -169,21 +169,21 @@ def test_unknown_mpi_is_named(tmp_path):
     mpirun = tmp_path / "mpirun"
     mpirun.write_text("#!/bin/sh\necho mpirun of Mars\n")
     mpirun.chmod(0o755)
-    with pytest.raises(launcher.LaunchError, match=r"expected Open MPI.*Mars"):
-        launcher.mpirun_command(str(mpirun), launcher._parse(["sh"]), {})
+    with pytest.raises(cli.LaunchError, match=r"expected Open MPI.*Mars"):
+        cli.mpirun_command(str(mpirun), cli._parse(["sh"]), {})
 
 
 def test_ranks_divide_the_cores():
-    cores = placement.available_cores()
-    environment = launcher.rank_environment({}, 2 * cores)
+    cores = hosts.available_cores()
+    environment = cli.rank_environment({}, 2 * cores)
     assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
     assert environment["TF_NUM_INTEROP_THREADS"] == "2"
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
-    assert "OMPI_MCA_mpi_yield_when_idle" not in launcher.rank_environment({}, cores)
+    assert "OMPI_MCA_mpi_yield_when_idle" not in cli.rank_environment({}, cores)
 
 
 def test_one_rank_keeps_all_cores():
-    assert "TF_NUM_INTRAOP_THREADS" not in launcher.rank_environment({}, 1)
+    assert "TF_NUM_INTRAOP_THREADS" not in cli.rank_environment({}, 1)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_one_rank_keeps_all_cores():
 def test_where_the_launcher_does_not_know_ranks_find_their_limits(monkeypatch, words, known):
     command = _command(monkeypatch, "openmpi", *words, "sh")
     assert (command[-4:-1] == RANK_THREADS) is not known
-    options = launcher._parse([*words, "sh"])
-    environment = launcher.rank_environment({}, launcher._ranks_here(options))
+    options = cli._parse([*words, "sh"])
+    environment = cli.rank_environment({}, cli._ranks_here(options))
     assert ("TF_NUM_INTRAOP_THREADS" in environment) is known
     assert ("UCX_MEM_EVENTS" in environment) is known
 
@@ -212,19 +212,19 @@ def test_what_the_user_set_is_kept():
         "TF_CPP_MIN_LOG_LEVEL": "0",
         "UCX_MEM_EVENTS": "y",
     }
-    environment = launcher.rank_environment(own, 64)
+    environment = cli.rank_environment(own, 64)
     assert own.items() <= environment.items()
 
 
 def test_root_may_run(monkeypatch):
     for user, allowed in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        environment = launcher.rank_environment({}, 2)
+        environment = cli.rank_environment({}, 2)
         assert ("OMPI_ALLOW_RUN_AS_ROOT" in environment) is allowed
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two"])
 def test_number_of_ranks_is_checked(text, capsys):
     with pytest.raises(SystemExit):
-        launcher._parse(["-np", text, "sh"])
+        cli._parse(["-np", text, "sh"])
     assert text in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_adasum import job
+from adasumrun import job
 
 OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}
 ENVIRONMENTS = {

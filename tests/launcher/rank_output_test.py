@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tf_adasum.rank_output import NoiseFilter, copy, start_filter
+from adasumrun.rank_output import NoiseFilter, copy, start_filter
 
 NOTICE = b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
 INFO = b"I0000 00:00:1795246689.1 9 port.cc:153] oneDNN custom operations are on.\n"

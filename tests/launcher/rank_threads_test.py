@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from adasumrun import hosts
 from tests import programs
-from tf_adasum import placement
 
 LIMIT_SECONDS = 30
 COUNTS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -25,7 +25,7 @@ def no_launcher(monkeypatch):
 
 
 def _become(*program, **variables):
-    command = [sys.executable, "-m", "tf_adasum.rank_threads", *program]
+    command = [sys.executable, "-m", "adasumrun.rank_threads", *program]
     return programs.run(command, LIMIT_SECONDS, **variables)
 
 
@@ -37,7 +37,7 @@ def _limits(**variables):
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_ranks_of_a_host_divide_its_cores(name):
-    cores = placement.available_cores()
+    cores = hosts.available_cores()
     each = str(max(1, cores // 2))
     crowded = "1" if cores < 2 else "-"
     assert _limits(**{name: "2"}) == ([each, str(max(2, int(each))), each, crowded], "")

@@ -4,8 +4,8 @@ import json
 import signal
 import sys
 
+from adasumrun import timeline
 from tests import programs
-from tf_adasum import timeline
 
 RANKS = 3
 # More than are swapped whole, in messages.

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 
 import pytest
 
@@ -31,12 +32,13 @@ CXX_LAYERS = {
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
     "python": {"algorithms", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
 }
-NATIVE_USERS = {"communicator", "allreduce", "gpu", "gradients", "simulate"}
-# These decide and count; they must be usable where there is no TensorFlow.
-PURE = (
-    *("policy", "buckets", "job"),
-    *("launcher", "placement", "process_tree", "rank_output", "rank_threads"),
-)
+# The same in Python: what a package or a folder of tf_adasum may import besides itself.
+PYTHON_LAYERS = {"adasumrun": set()}
+for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callbacks"):
+    PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
+NATIVE_USERS = {"communicator", "allreduce", "device", "gradients", "simulate"}
+# These decide and count; they must be usable where there is no TensorFlow. The launcher is, too.
+PURE = ("distribute/policy", "distribute/bucketing")
 
 
 def _cc_files():
@@ -48,16 +50,20 @@ def _path(source):
 
 
 def _python_modules():
-    return sorted((ROOT / "tf_adasum").rglob("*.py"))
+    return sorted([*(ROOT / "tf_adasum").rglob("*.py"), *(ROOT / "adasumrun").glob("*.py")])
 
 
-def _imports(module):
-    """Yields the full names that a module imports, wherever in it the import stands."""
-    for node in ast.walk(ast.parse(module.read_text())):
+def _imported(tree):
+    """Yields the full names that a syntax tree imports, wherever in it the import stands."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _imports(module):
+    return _imported(ast.parse(module.read_text()))
 
 
 def _imports_at_import(module):
@@ -112,15 +118,46 @@ def test_an_include_that_runs_back_is_found(includer, included):
     ]
 
 
+def _layer_of(module):
+    """The folder of tf_adasum that a full name is in, or adasumrun; None for anything else."""
+    root, _, rest = module.partition(".")
+    layer = rest.partition(".")[0] if root == "tf_adasum" else root
+    return layer if layer in PYTHON_LAYERS else None
+
+
+def _wrong_imports(path, text):
+    """What a module imports of layers that do not lie below its own."""
+    layer = _layer_of(path.removesuffix(".py").replace("/", "."))
+    if layer is None:  # tf_adasum/__init__.py, above all layers
+        return []
+    allowed = PYTHON_LAYERS[layer] | {layer, None}
+    imported = _imported(ast.parse(text))
+    return [f"{path} imports {name}" for name in imported if _layer_of(name) not in allowed]
+
+
+def test_layers_of_python_import_downwards():
+    wrong = [_wrong_imports(_path(module), module.read_text()) for module in _python_modules()]
+    assert wrong
+    assert [line for lines in wrong for line in lines] == []
+
+
+def test_an_import_that_runs_back_is_found():
+    text = "def f():\n    from tf_adasum.optimizers import wrapper\n"
+    assert _wrong_imports("tf_adasum/distribute/x.py", text) == [
+        "tf_adasum/distribute/x.py imports tf_adasum.optimizers.wrapper"
+    ]
+    assert _wrong_imports("adasumrun/x.py", "import tf_adasum.collectives.names") != []
+
+
 def test_native_library_has_few_users():
     users = {
         _path(module)
         for module in _python_modules()
         for name in _imports(module)
-        if name == "tf_adasum.native" or name.startswith("tf_adasum.native.")
+        if f"{name}.".startswith("tf_adasum.collectives.native.")
     }
     assert users
-    assert users <= {f"tf_adasum/{name}.py" for name in NATIVE_USERS}
+    assert users <= {f"tf_adasum/collectives/{name}.py" for name in NATIVE_USERS}
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -128,6 +165,13 @@ def test_pure_module_imports_no_tensorflow(name):
     imported = set(_imports_at_import(ROOT / "tf_adasum" / f"{name}.py"))
     roots = {part.partition(".")[0] for part in imported}
     assert not roots & {"tensorflow", "keras", "numpy", "mpi4py"}
+
+
+def test_launcher_imports_the_standard_library_only():
+    modules = sorted((ROOT / "adasumrun").glob("*.py"))
+    roots = {name.partition(".")[0] for module in modules for name in _imports(module)}
+    assert modules
+    assert roots <= {*sys.stdlib_module_names, "adasumrun"}
 
 
 def test_files_are_short():

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from models.digits.orthogonality import orthogonality
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 LOCAL = (1, 2)
 
@@ -32,7 +32,7 @@ def test_same_on_all_ranks_and_between_the_extremes():
     common = np.ones(50)
     leaves = [[tf.constant(common + random.normal(size=50), tf.float32)] for _ in range(2)]
     measured = float(orthogonality(leaves))
-    from tf_adasum.allreduce import allreduce
+    from tf_adasum.collectives.allreduce import allreduce
 
     total = allreduce(tf.constant(measured), "sum", name="sum of measured")
     assert float(total) == pytest.approx(world().size * measured, rel=1e-6)

@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 import tf_adasum as adasum
 from tests.contract import error_model
-from tf_adasum import reductions
+from tf_adasum.collectives import reductions
 
 DTYPES = {**{name: name for name in error_model.LIMITS}, "bfloat16": ml_dtypes.bfloat16}
 SHAPES = [(), (0,), (3,), (5, 7), (300_000,)]

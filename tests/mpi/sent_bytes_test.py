@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum as adasum
-from tf_adasum import native, timeline
+from adasumrun import timeline
+from tf_adasum.collectives import native
 
 Algorithm = native.lib.Algorithm
 MOMENT_BYTES = 24

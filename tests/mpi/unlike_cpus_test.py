@@ -15,8 +15,8 @@ from mpi4py import MPI
 
 import tf_adasum as adasum
 from tests.contract import error_model
-from tf_adasum import native
-from tf_adasum.allreduce import allreduce_replicas
+from tf_adasum.collectives import native
+from tf_adasum.collectives.allreduce import allreduce_replicas
 
 FLOATS = list(error_model.LIMITS)
 CASES = [

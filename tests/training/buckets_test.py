@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_adasum.buckets import FIRST_BUCKET_BYTES, make_buckets
+from tf_adasum.distribute.bucketing import FIRST_BUCKET_BYTES, make_buckets
 
 MIB = 2**20
 

@@ -8,7 +8,7 @@ import importlib
 import keras
 import pytest
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 
 
 @pytest.mark.parametrize(

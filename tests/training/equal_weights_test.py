@@ -17,8 +17,8 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
-from tf_adasum import equal_weights
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
+from tf_adasum.distribute import equal_weights
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 LAST = world().size - 1

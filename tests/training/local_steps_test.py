@@ -33,7 +33,7 @@ from tests.training.replicas import (
     strategy,
     sub_batch,
 )
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 MOST_LOCAL = LOCAL[-1]

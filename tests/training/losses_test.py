@@ -27,7 +27,7 @@ from tests.training.linear_model import (
     made,
 )
 from tests.training.replicas import LOCAL, strategy
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 # For what has many cases: (processes, local replicas) (1,1) (1,2) (2,1).

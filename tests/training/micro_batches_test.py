@@ -11,8 +11,8 @@ import tf_adasum
 from tests.reference import adasum
 from tests.reference.tree import leaves_in_time, reduce_tree
 from tests.training.replicas import examples, small_model, strategy
-from tf_adasum.micro_batches import arrivals
-from tf_adasum.reductions.adasum import combine_pair
+from tf_adasum.collectives.reductions.adasum import combine_pair
+from tf_adasum.optimizers.micro_batches import arrivals
 
 TOLERANCE = 1e-6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tf_adasum.policy import ReductionPolicy
+from tf_adasum.distribute.policy import ReductionPolicy
 
 VARIABLES = [
     ("net/embed/table", (1000, 16), "float32"),

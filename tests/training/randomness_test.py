@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, everywhere, strategy
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_adasum
 from tests.training.comparison import compiled
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_adasum
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 MAX_LOCAL = 2
 tf.config.set_logical_device_configuration(

@@ -17,7 +17,7 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 
 def compiled(num_local):

@@ -19,7 +19,7 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)

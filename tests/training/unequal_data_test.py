@@ -15,7 +15,7 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
-from tf_adasum.communicator import world
+from tf_adasum.collectives.communicator import world
 
 
 def own_rows(num_local, known):

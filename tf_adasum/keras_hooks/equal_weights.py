@@ -15,8 +15,8 @@ import threading
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.extended import AdasumExtended
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(keras.callbacks.CallbackList, "on_test_begin", "on_train_begin", "on_train_end")
 require_hooks(TensorFlowTrainer, "distribute_strategy", "evaluate", "fit")
@@ -88,7 +88,7 @@ def _compare_after(name: str, calls: _Calls, when: str) -> None:
 def _compare(call: _Call, when: str) -> None:
     model = call.model
     strategy = model.distribute_strategy
-    if not isinstance(strategy.extended, AdasumExtended) or strategy.extended.communicator.size < 2:
+    if not isinstance(strategy.extended, HookedExtended) or strategy.extended.communicator.size < 2:
         return
     epoch = model._initial_epoch or call.initial_epoch
     agreed = strategy.equal_weights.check(model, when, epoch, call.initial_epoch)

@@ -11,7 +11,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(keras.optimizers.LossScaleOptimizer, "check_finite")

@@ -17,7 +17,7 @@ from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.losses import loss as loss_module
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "_make_function")

@@ -9,8 +9,8 @@ import functools
 
 from tensorflow.python.distribute import input_lib
 
-from tf_adasum.extended import AdasumExtended
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(input_lib, "_calculate_replicas_with_values")
 
@@ -23,7 +23,7 @@ def install() -> None:
 
     @functools.wraps(original)
     def named(strategy, *args, **kwargs):
-        if not isinstance(strategy.extended, AdasumExtended):
+        if not isinstance(strategy.extended, HookedExtended):
             return original(strategy, *args, **kwargs)
         with strategy.extended.plain_values_are(_NAME):
             return original(strategy, *args, **kwargs)

@@ -14,10 +14,10 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
-from tf_adasum.allreduce import allreduce
-from tf_adasum.communicator import Communicator
-from tf_adasum.extended import AdasumExtended
-from tf_adasum.hooks import require_hooks
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFEpochIterator, "__init__", "num_batches", "reset")
 require_hooks(TFDatasetAdapter, "get_tf_dataset")
@@ -33,7 +33,7 @@ def install() -> None:
     def make_and_agree(self, distribute_strategy=None, *args, **kwargs):
         make(self, distribute_strategy, *args, **kwargs)
         extended = getattr(distribute_strategy, "extended", None)
-        if isinstance(extended, AdasumExtended) and extended.communicator.size > 1:
+        if isinstance(extended, HookedExtended) and extended.communicator.size > 1:
             own = None if _takes_more_steps(self.data_adapter) else self._num_batches
             self._num_batches = _of_all_ranks(own, extended.communicator)
         self._adasum_num_batches = self._num_batches

@@ -12,7 +12,7 @@ import functools
 import tensorflow as tf
 from tensorflow.python.framework import random_seed
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(random_seed, "get_seed")

@@ -10,8 +10,8 @@ import functools
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 
-from tf_adasum.extended import AdasumExtended
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFOptimizer, "add_variable_from_reference")
 
@@ -23,7 +23,7 @@ def install() -> None:
     @functools.wraps(original)
     def add_in_scope(self, *args, **kwargs):
         strategy = tf.distribute.get_strategy()
-        if isinstance(strategy.extended, AdasumExtended):
+        if isinstance(strategy.extended, HookedExtended):
             strategy.check_made_here(self)
         return original(self, *args, **kwargs)
 

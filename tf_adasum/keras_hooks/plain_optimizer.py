@@ -6,7 +6,7 @@ import functools
 
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(TFOptimizer, "_all_reduce_sum_gradients")

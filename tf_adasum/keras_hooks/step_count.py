@@ -10,7 +10,7 @@ import functools
 
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(BaseOptimizer, "apply")

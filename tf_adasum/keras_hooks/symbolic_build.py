@@ -10,8 +10,8 @@ import functools
 
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.extended import AdasumExtended
-from tf_adasum.hooks import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy")
 
@@ -23,7 +23,7 @@ def install() -> None:
     @functools.wraps(original)
     def build_from_local_batch(self, *args, **kwargs):
         extended = self.distribute_strategy.extended
-        if not isinstance(extended, AdasumExtended):
+        if not isinstance(extended, HookedExtended):
             return original(self, *args, **kwargs)
         with extended.symbolic_build():
             return original(self, *args, **kwargs)

@@ -1,0 +1,173 @@
+"""Runs one command so that, however it ends, no process that it started is left behind (Linux)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from adasumrun import rank_output
+
+TIMEOUT_EXIT_CODE = 124
+# How long the ranks have to end by themselves after SIGTERM before SIGKILL.
+GRACE_SECONDS = 10
+_POLL_SECONDS = 0.05
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class _Stopped(Exception):
+    """Raised in the main thread by a signal."""
+
+
+def run(
+    command: list[str],
+    environment: dict[str, str],
+    timeout: int | None = None,
+    stdin: int = subprocess.DEVNULL,
+    filter_noise: bool = False,
+) -> int:
+    """Runs a command to its end, as the only work of this process: all its children are ended.
+
+    Args:
+      command: the program and its arguments.
+      environment: its environment variables.
+      timeout: seconds after which it and all that it started is ended; None waits for ever.
+      stdin: the file descriptor that it reads its input from.
+      filter_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
+
+    Returns:
+      Its exit code (128 + signal if a signal ended it), 124 after the timeout, 130 after SIGINT,
+      143 after SIGTERM.
+    """
+    # Processes whose parent ends become children of this one, where they can be found and ended.
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    previous = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    child = None
+    reader, stderr = rank_output.start_filter(sys.stderr.fileno()) if filter_noise else (0, None)
+    try:
+        child = _start(command, environment, stdin, stderr)
+        if stderr is not None:
+            os.close(stderr)
+        code = child.wait(timeout)
+        return code if code >= 0 else 128 - code
+    except subprocess.TimeoutExpired:
+        print(f"adasumrun: ended all ranks after {timeout} s (--timeout)", file=sys.stderr)
+        return TIMEOUT_EXIT_CODE
+    except _Stopped as stopped:
+        number = stopped.args[0]
+        print(f"adasumrun: ended all ranks on {signal.Signals(number).name}", file=sys.stderr)
+        return 128 + number
+    finally:
+        for number in previous:
+            signal.signal(number, signal.SIG_IGN)
+        if child is not None:
+            _end(child, reader)
+        if reader:
+            _end_reader(reader)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _start(
+    command: list[str], environment: dict[str, str], stdin: int, stderr: int | None
+) -> subprocess.Popen:
+    parent = os.getpid()
+
+    def in_child() -> None:
+        # If this process is killed, its child ends too, and with it the ranks.
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return subprocess.Popen(
+        command,
+        env=environment,
+        # A terminal's Ctrl-C should reach this process only, which then ends the ranks in order.
+        start_new_session=True,
+        stdin=stdin,
+        stderr=stderr,
+        preexec_fn=in_child,  # noqa: PLW1509 (this process has no other threads)
+    )
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _Stopped(number)
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+
+
+def _end(child: subprocess.Popen, spared: int) -> None:
+    """Ends the child and all other descendants but `spared`: politely, then by force."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    if child.poll() is None:
+        child.terminate()
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    if child.poll() is None:
+        _signal(_descendants(os.getpid(), spared), signal.SIGKILL)
+        child.wait()
+    # The command is gone; whoever is still there was adopted and has nobody left to work for.
+    _signal(_descendants(os.getpid(), spared), signal.SIGTERM)
+    while left := _descendants(os.getpid(), spared):
+        if time.monotonic() > deadline:
+            _signal(left, signal.SIGKILL)
+        _reap()
+        time.sleep(_POLL_SECONDS)
+
+
+def _end_reader(reader: int) -> None:
+    """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while _descendants(os.getpid()):
+        if time.monotonic() > deadline:
+            _signal([reader], signal.SIGKILL)
+        _reap()
+        time.sleep(_POLL_SECONDS / 10)
+
+
+def _signal(processes: list[int], number: int) -> None:
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _descendants(ancestor: int, spared: int = 0) -> list[int]:
+    """Returns the ids of all processes below `ancestor`, without `spared`."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            children.setdefault(_parent(int(entry)), []).append(int(entry))
+    found, ahead = [], [ancestor]
+    while ahead:
+        below = [process for process in children.get(ahead.pop(), []) if process != spared]
+        found += below
+        ahead += below
+    return found
+
+
+def _parent(process: int) -> int:
+    try:
+        with open(f"/proc/{process}/stat") as stat:
+            # The name in parentheses may hold spaces; the parent is the second field after it.
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return -1

@@ -1,0 +1,73 @@
+"""How many threads a rank may use: the cores of its host, divided among the ranks there.
+
+    python -m adasumrun.rank_threads PROGRAM ARGUMENTS...
+
+sets the limits and becomes the program. adasumrun starts ranks in this way where it can't know
+beforehand how many of them share a host, and how many cores that has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+from adasumrun import hosts
+
+# What the launchers of Open MPI and PRRTE, and Hydra (MPICH, Intel MPI), say to a rank.
+_RANKS_ON_HOST = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+_NOT_FOUND = 127  # as shells have it
+
+
+def limits(ranks_here: int) -> dict[str, str]:
+    """Returns the variables that keep so many ranks of this host from crowding its cores."""
+    if ranks_here == 1:
+        return {}
+    cores = hosts.available_cores()
+    threads = max(1, cores // ranks_here)
+    variables = {
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        # One would do for the arithmetic, but a blocked op must not keep the others waiting.
+        "TF_NUM_INTEROP_THREADS": str(max(2, threads)),
+        "OMP_NUM_THREADS": str(threads),
+    }
+    if ranks_here > cores:
+        # A rank that waits for a message gives its core to the one that has to send it.
+        variables["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    return variables
+
+
+def main(program: list[str]) -> int:
+    """Becomes the program, with limits for this host; what the user has set is kept.
+
+    Args:
+      program: its name and arguments.
+
+    Returns:
+      The exit code of a shell that does not find a program; otherwise not at all.
+    """
+    count = next((os.environ[name] for name in _RANKS_ON_HOST if name in os.environ), None)
+    if count is None:
+        print(
+            f"adasumrun: expected one of {', '.join(_RANKS_ON_HOST)} on {socket.gethostname()}. "
+            "Received: none, so this rank's threads have no limit. Set TF_NUM_INTRAOP_THREADS.",
+            file=sys.stderr,
+        )
+    else:
+        os.environ.update({**limits(int(count)), **os.environ})
+    # Python ignores it, and what a process ignores the program it becomes ignores as well.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        print(
+            f"adasumrun: expected the program {program[0]} on {socket.gethostname()}. "
+            f"Received: {error.strerror}. Install it there too.",
+            file=sys.stderr,
+        )
+        return _NOT_FOUND
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,254 @@
+"""Collectives on TensorFlow tensors, eager and inside tf.function."""
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_adasum.collectives import gradients, native, reductions
+from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.device import exchange_device
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_OTHERS = ("int32", "int64", "bool")
+# The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
+# value of an attribute, and names with shapes in them would fill the memory.
+_UNNAMED = ""
+
+
+def allreduce(
+    tensors: Any,
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str | None = None,
+    local_reduction: str = "adasum",
+) -> Any:
+    """Reduces tensors over all ranks, each tensor by itself.
+
+    For `adasum`, two ranks' tensors a and b become
+    (1 - a.b / (2|a|^2)) a + (1 - a.b / (2|b|^2)) b, pairwise in a tree for more ranks.
+
+    Args:
+        tensors: a tensor or a (nested) structure of tensors, any shapes. float16, bfloat16,
+            float32 and float64; for "sum" and "mean" also int32, int64 and bool.
+            `tf.IndexedSlices` with a dense_shape become dense tensors.
+        reduction: "adasum", "sum" or "mean".
+        communicator: whose ranks take part; all ranks if None.
+        name: equal on all ranks for what belongs together; inside a tf.function, ranks may issue
+            operations with different names in different orders. If None a name is made from the
+            reduction, dtypes and shapes, and all ranks must issue such operations in one order.
+        local_reduction: "sum" or "mean": the ranks of a host are reduced by that first, and
+            `reduction`, which must be "adasum", combines the hosts' results, hosts in the order of
+            their lowest rank. "adasum": one tree over all ranks. With one host the local
+            reduction is the whole.
+
+    Returns:
+        The same structure; bitwise the same values on every rank.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
+        tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        tf.errors.UnavailableError: if a rank has ended.
+        LookupError: if a gradient is asked for through "adasum". All ranks together get the
+            gradient of the sum of their losses: through "sum" the sum, through "mean" the mean.
+        ValueError: for an unknown reduction, or a local one beside another than "adasum".
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> gradient = tf.constant([1.0, 2.0])
+        >>> adasum.allreduce(gradient).numpy().tolist()  # one rank: Adasum of one is itself
+        [1.0, 2.0]
+
+    Source: Maleki et al., MLSys 2021, section 3.
+    """
+    flat = tf.nest.flatten(tensors)
+    reduced = allreduce_replicas(
+        [flat], reduction, communicator, name, name is None, local_reduction
+    )
+    is_flat = isinstance(tensors, list) and len(tensors) == len(flat)
+    if is_flat and all(map(operator.is_, tensors, flat)):
+        return reduced  # packing takes longer than reducing small tensors does
+    return tf.nest.pack_sequence_as(tensors, reduced)
+
+
+def allreduce_replicas(
+    leaves: Sequence[Sequence[tf.Tensor]],
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str | None = None,
+    ordered: bool = True,
+    local_reduction: str = "adasum",
+) -> list[tf.Tensor]:
+    """Reduces over the replicas of this process and those of all other ranks at once.
+
+    Args:
+        leaves: one list per local replica, each with the same number of tensors of the same
+            dtypes and shapes. Replica r of rank k is leaf k * len(leaves) + r of the tree.
+        reduction: "adasum", "sum" or "mean".
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+        ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
+        local_reduction: as for `allreduce`, over all replicas of a host.
+
+    Returns:
+        One list of tensors: the reduction over all leaves.
+
+    Raises:
+        As `allreduce`.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from tf_adasum.collectives.allreduce import allreduce_replicas
+        >>> replicas = [[tf.constant([3.0, 0.0])], [tf.constant([0.0, 4.0])]]
+        >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
+        [3.0, 4.0]
+    """
+    reductions.check_stages(reduction, local_reduction)
+    communicator = communicator or world()
+    replicas = [_as_tensors(leaf) for leaf in leaves]
+    _check_replicas(replicas)
+    by_dtype = _indices_by_dtype(replicas[0])
+    _check_dtypes(reduction, by_dtype)
+    if communicator.size * len(replicas) == 1:
+        if reduction == "adasum":
+            return list(gradients.adasum_of_one(*replicas[0])) if replicas[0] else []
+        return [tf.identity(tensor) for tensor in replicas[0]]
+    is_eager = tf.executing_eagerly()
+    keeps_order = ordered or is_eager  # calls are in order by themselves
+    device = exchange_device(replicas, local_reduction) or "CPU:0"
+    handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
+    results: list[Any] = [None] * len(replicas[0])
+    for dtype, indices in by_dtype.items():
+        part = [[leaf[index] for index in indices] for leaf in replicas]
+        op_name = name or _UNNAMED
+        if name and len(by_dtype) > 1:
+            op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
+        try:
+            with tf.device(device):
+                reduced = native.ops.adasum_allreduce(
+                    handle,
+                    [tensor for leaf in part for tensor in leaf],
+                    num_tensors=len(indices),
+                    reduction=reduction,
+                    local_reduction="" if local_reduction == "adasum" else local_reduction,
+                    tensor_name=op_name,
+                    caller_waits=is_eager,
+                )
+        except tf.errors.CancelledError:
+            native.lib.raise_interrupt()
+            raise
+        for index, tensor, source in zip(indices, reduced, part[0]):
+            if not is_eager:
+                tensor.set_shape(source.shape)
+            results[index] = tensor
+    return results
+
+
+def broadcast(
+    tensors: Any,
+    root: int = 0,
+    communicator: Communicator | None = None,
+    name: str | None = None,
+) -> Any:
+    """Replaces tensors by those of one rank.
+
+    Args:
+        tensors: a tensor or a structure of tensors of any fixed-size dtype; shapes and dtypes
+            must be equal on all ranks.
+        root: the rank whose values all get.
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+
+    Returns:
+        The same structure with the root's values. A gradient comes back as the sum over all ranks
+        on the root, and as zero elsewhere.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> int(adasum.broadcast(tf.constant(7)))
+        7
+    """
+    communicator = communicator or world()
+    if not 0 <= root < communicator.size:
+        raise tf.errors.InvalidArgumentError(
+            None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
+        )
+    flat = _as_tensors(tf.nest.flatten(tensors))
+    if not flat or communicator.size == 1:
+        return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
+
+    @tf.custom_gradient
+    def receive(*sources):
+        copies = native.ops.adasum_broadcast(
+            communicator.handle, list(sources), root=root, tensor_name=name or _UNNAMED
+        )
+        for copy, source in zip(copies, sources):
+            copy.set_shape(source.shape)
+
+        def gradient(*upstream):
+            backward = f"gradient of {name or f'a broadcast from {root}'}"
+            return gradients.sent_to_root(
+                upstream,
+                communicator.rank == root,
+                lambda parts: allreduce(parts, "sum", communicator, backward),
+            )
+
+        return list(copies), gradient
+
+    return tf.nest.pack_sequence_as(tensors, list(receive(*flat)))
+
+
+# For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
+# exchange: the usual case first, and names of dtypes only once for each dtype.
+def _as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
+    return [x if isinstance(x, tf.Tensor) else _as_tensor(x) for x in values]
+
+
+def _as_tensor(value: Any) -> tf.Tensor:
+    if isinstance(value, tf.IndexedSlices) and value.dense_shape is None:
+        raise ValueError(
+            "Expected tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense "
+            f"tensors. Received: {value}. Pass tf.IndexedSlices(values, indices, dense_shape)."
+        )
+    return tf.convert_to_tensor(value)
+
+
+def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
+    if not replicas:
+        raise ValueError("Expected the tensors of at least one replica. Received: []")
+    first = [tensor.dtype for tensor in replicas[0]]
+    for index, leaf in enumerate(replicas[1:], start=1):
+        dtypes = [tensor.dtype for tensor in leaf]
+        if dtypes != first:
+            raise ValueError(
+                "Expected the tensors of every replica to have the dtypes "
+                f"{[dtype.name for dtype in first]}. Received: "
+                f"{[dtype.name for dtype in dtypes]} on replica {index}"
+            )
+
+
+def _check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
+    """Before the op, so that one rank refuses what several would."""
+    allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
+    for dtype in dtypes:
+        if dtype not in allowed:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
+                f"Received: {dtype}",
+            )
+
+
+def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, Sequence[int]]:
+    dtypes = [tensor.dtype for tensor in tensors]
+    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):
+        return {dtypes[0].name: range(len(dtypes))}
+    indices: dict[str, Sequence[int]] = {}
+    for index, dtype in enumerate(dtypes):
+        indices.setdefault(dtype.name, []).append(index)
+    return indices

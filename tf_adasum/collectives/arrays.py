@@ -1,0 +1,46 @@
+"""Collectives on NumPy arrays, without TensorFlow on the way."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_adasum.collectives.communicator import Communicator, world
+
+
+def allreduce_arrays(
+    arrays: np.ndarray | Sequence[np.ndarray],
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str = "allreduce_arrays",
+) -> None:
+    """Reduces NumPy arrays over all ranks, in place, each array by itself.
+
+    What `allreduce` does to tensors, carried out on the calling thread, which waits for it: for
+    small arrays microseconds in place of a tenth of a millisecond.
+
+    Args:
+        arrays: an array or a list of arrays of one dtype, any shapes; writeable, C-contiguous,
+            aligned, of this machine's byte order, and none sharing memory with another. dtypes as
+            for `allreduce`.
+        reduction: "adasum", "sum" or "mean".
+        communicator: whose ranks take part; all ranks if None.
+        name: equal on all ranks for what belongs together. Threads that reduce at the same time
+            need names of their own.
+
+    Raises:
+        ValueError: if an array cannot be reduced in place, or the ranks' arrays differ in shape,
+            dtype or count; no array is changed then.
+        TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        RuntimeError: if a rank has ended.
+
+    Example:
+        >>> import numpy as np, tf_adasum as adasum
+        >>> gradient = np.array([1.0, 2.0])
+        >>> adasum.allreduce_arrays(gradient)
+        >>> gradient.tolist()  # one rank: Adasum of one is itself
+        [1.0, 2.0]
+
+    Source: Maleki et al., MLSys 2021, section 3.
+    """
+    listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
+    (communicator or world()).allreduce_arrays(listed, reduction, name)

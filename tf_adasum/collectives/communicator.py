@@ -1,0 +1,215 @@
+"""Ranks and the groups they form."""
+
+import atexit
+import os
+import sys
+import threading
+
+import tensorflow as tf
+
+from adasumrun import job
+from tf_adasum.collectives import native
+from tf_adasum.collectives.names import VariableNumbers
+
+_lock = threading.Lock()
+_world: "Communicator | None" = None
+
+
+class Communicator:
+    """A group of ranks that reduce together, with one communication thread in each process.
+
+    Ops on one communicator are carried out one at a time, in an order that the ranks agree on by
+    the ops' names; ops on different communicators do not wait for each other.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> world = adasum.world()
+        >>> halves = world.split(color=world.rank % 2)
+        >>> halves.size == (world.size + 1 - world.rank % 2) // 2
+        True
+
+    Use `world()` for all ranks and `split` for parts of them.
+    """
+
+    def __init__(self, lib_communicator):
+        self._lib = lib_communicator
+        # Of the variables whose initial values this group agreed on, whatever strategy made them.
+        self.variable_numbers = VariableNumbers()
+        self._handles: dict[str, tf.Tensor] = {}
+
+    @property
+    def rank(self) -> int:
+        """This process's place in the group, in [0, size)."""
+        return self._lib.rank
+
+    @property
+    def size(self) -> int:
+        """Number of processes in the group."""
+        return self._lib.size
+
+    @property
+    def local_rank(self) -> int:
+        """This process's place among the group's processes on this host."""
+        return self._lib.local_rank
+
+    @property
+    def local_size(self) -> int:
+        """Number of the group's processes on this host."""
+        return self._lib.local_size
+
+    @property
+    def hosts(self) -> list[list[int]]:
+        """The group's ranks on each host, hosts in the order of their lowest rank."""
+        return self._lib.hosts
+
+    @property
+    def instruction_set(self) -> str:
+        """What the arithmetic of all ranks uses: the widest that every rank's CPU has."""
+        return self._lib.instruction_set
+
+    @property
+    def handle(self) -> tf.Tensor:
+        """The resource that ops on this group take as their first input.
+
+        TensorFlow keeps the order of a graph's ops that take one and the same handle.
+        """
+        return self.handle_on("CPU:0")
+
+    def handle_on(self, device: str) -> tf.Tensor:
+        """As `handle`, for ops on another device: an op runs where its handle was made."""
+        if device not in self._handles:
+            with tf.init_scope():
+                handle = self.new_handle(device)
+                if not tf.executing_eagerly():
+                    return handle  # a tensor of a tf.Graph of TensorFlow 1, of use only in there
+                # Eager: one handle for all graphs. It orders the ops inside each of them.
+                self._handles[device] = handle
+        return self._handles[device]
+
+    def new_handle(self, device: str = "CPU:0") -> tf.Tensor:
+        """Another handle of this group, for an op that need not keep to the others' order."""
+        if not tf.executing_eagerly():
+            # The graph's op finds the group by number, for as long as somebody has it.
+            graph = tf.compat.v1.get_default_graph()
+            graph._adasum_groups = {*getattr(graph, "_adasum_groups", ()), self}
+        with tf.device(device):
+            return native.ops.adasum_communicator(id=self._lib.id)
+
+    def split(self, color: int | None, key: int = 0, name: str = "split") -> "Communicator | None":
+        """Makes one communicator for each color; collective, as MPI_Comm_split.
+
+        Args:
+            color: ranks of equal color end in one group; None for a rank that wants none.
+            key: orders the ranks of a group; equal keys keep this communicator's order.
+            name: equal on all ranks. Threads that split one communicator at the same time need
+                names of their own.
+
+        Returns:
+            The communicator of this rank's color, or None for color None.
+
+        Raises:
+            TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
+            RuntimeError: if a rank has ended or has closed this communicator.
+
+        Example:
+            >>> import tf_adasum as adasum
+            >>> adasum.world().split(color=None) is None
+            True
+        """
+        part = self._lib.split(color, key, name)
+        return None if part is None else Communicator(part)
+
+    def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
+        """What `tf_adasum.allreduce_arrays` does, for this group."""
+        self._lib.allreduce_arrays(arrays, reduction, name)
+
+    def close(self) -> None:
+        """Ends this rank's part in the group.
+
+        Operations under way here fail with `UnavailableError`, and so do those that other ranks
+        wait in, or come to, unless they close the group too. A communicator that nobody has any
+        more closes itself, and tells the others as this does.
+        """
+        self._lib.close()
+
+    def __repr__(self) -> str:
+        return f"<Communicator rank={self.rank} size={self.size}>"
+
+
+def world() -> Communicator:
+    """The communicator of all ranks; made at the first call, which is collective.
+
+    Under a launcher (`adasumrun`, `mpirun`, `srun`) these are all its ranks. Without one it is
+    this process alone, and MPI is not started.
+
+    Returns:
+        A `Communicator` that lives as long as the process.
+
+    Raises:
+        RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE, or mpi4py uses another MPI.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.world().size
+        1
+    """
+    global _world  # noqa: PLW0603 (the one world)
+    if _world is not None:
+        return _world  # without the lock, which another thread may hold when a process is forked
+    with _lock:
+        if _world is None:
+            _world = Communicator(_connect())
+            atexit.register(native.lib.leave_all)
+        return _world
+
+
+def rank() -> int:
+    """This process's rank in the world, in [0, size())."""
+    return world().rank
+
+
+def size() -> int:
+    """Number of processes in the world."""
+    return world().size
+
+
+def local_rank() -> int:
+    """This process's rank among those on its host, in [0, local_size())."""
+    return world().local_rank
+
+
+def local_size() -> int:
+    """Number of processes of the world on this host."""
+    return world().local_size
+
+
+def _connect():
+    if not job.is_launched():
+        return native.lib.Communicator.of_self()
+    from mpi4py import MPI  # starts MPI with MPI_THREAD_MULTIPLE
+
+    ours, theirs = native.lib.mpi_version(), MPI.Get_library_version().split("\n")[0].rstrip("\0")
+    if ours != theirs:
+        raise RuntimeError(
+            f"tf_adasum uses the MPI '{ours}'. Received: mpi4py uses '{theirs}'. Set "
+            "MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
+        )
+    _abort_on_uncaught_exception(MPI)
+    return native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
+
+
+def _abort_on_uncaught_exception(mpi) -> None:
+    """A rank that dies by an exception ends the others, which would wait for it in vain."""
+    if mpi.COMM_WORLD.Get_size() == 1:
+        return
+    previous, home = sys.excepthook, os.getpid()
+
+    def hook(kind, value, traceback):
+        previous(kind, value, traceback)
+        if os.getpid() != home:
+            return  # a forked child, whose parent goes on
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(1)
+
+    sys.excepthook = hook

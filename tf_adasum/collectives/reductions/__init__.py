@@ -1,0 +1,69 @@
+"""The reductions, one file each: what they are called, which dtypes they take, micro-batches.
+
+A file here says what Python needs to know of a reduction; the arithmetic over ranks is in
+cc/reductions, in the file of the same name.
+"""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A reduction as users name it.
+
+    Args:
+        name: what `reduction=` takes.
+        summary: the mathematics, in one line.
+        floats_only: whether only float16, bfloat16, float32 and float64 can be reduced.
+        combine_pair: makes one tensor of two in TensorFlow's operations, for micro-batches, which
+            meet in the same tree as ranks; of their shape and dtype.
+        divides_leaves: whether each of K micro-batches is divided by K first.
+    """
+
+    name: str
+    summary: str
+    floats_only: bool
+    combine_pair: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    divides_leaves: bool = False
+
+
+def _load() -> dict[str, Reduction]:
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    loaded = [importlib.import_module(f"{__name__}.{module}").REDUCTION for module in modules]
+    return {reduction.name: reduction for reduction in loaded}
+
+
+ALL: dict[str, Reduction] = _load()
+
+
+def names() -> list[str]:
+    """All reductions' names, sorted.
+
+    Example:
+        >>> from tf_adasum.collectives import reductions
+        >>> "adasum" in reductions.names()
+        True
+    """
+    return sorted(ALL)
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError, with the names there are, for a name that is none of them."""
+    if name not in ALL:
+        raise ValueError(f"Expected a reduction among {names()}. Received: {name!r}")
+
+
+def check_stages(reduction: str, local_reduction: str) -> None:
+    """Raises ValueError unless the reduction over all can follow the one inside a host."""
+    check_name(reduction)
+    check_name(local_reduction)
+    if local_reduction != "adasum" and reduction != "adasum":
+        raise ValueError(
+            f"Expected the reduction 'adasum' where local_reduction={local_reduction!r}: a sum or "
+            f"a mean is over all ranks alike. Received: {reduction!r}"
+        )

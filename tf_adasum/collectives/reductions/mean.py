@@ -1,0 +1,13 @@
+"""Mean: what data-parallel training usually does."""
+
+import tensorflow as tf
+
+from tf_adasum.collectives.reductions import Reduction
+
+REDUCTION = Reduction(
+    name="mean",
+    summary="sum of x_i / N",
+    floats_only=False,
+    combine_pair=tf.add,
+    divides_leaves=True,
+)

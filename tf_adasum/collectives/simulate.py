@@ -1,0 +1,81 @@
+"""The reductions without ranks: the same C++ code, with a thread in place of each rank."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_adasum.collectives import native, reductions
+
+
+def simulate(
+    inputs: Sequence[Sequence],
+    reduction: str = "adasum",
+    local_reduction: str = "adasum",
+    leaves_per_host: Sequence[int] | None = None,
+) -> list[list[np.ndarray]]:
+    """What every rank would get from `allreduce`, computed in this process.
+
+    Args:
+        inputs: one list per rank, each with one array per variable; shapes and dtypes (see
+            `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout in
+            memory: what comes back is C-contiguous and in this machine's byte order.
+        reduction: "adasum", "sum" or "mean".
+        local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
+        leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
+
+    Returns:
+        The same nesting of arrays: what each rank gets.
+
+    Raises:
+        ValueError: if ranks differ in count, shape or dtype, for an unknown reduction, or if
+            the hosts' counts do not add up to the number of ranks.
+
+    Example:
+        >>> import numpy as np, tf_adasum as adasum
+        >>> parallel = [[np.array([2.0, 0.0])], [np.array([4.0, 0.0])]]
+        >>> adasum.simulate(parallel)[0][0].tolist()  # parallel: averaged
+        [3.0, 0.0]
+        >>> adasum.simulate(parallel * 2, "adasum", "sum", [2, 2])[0][0].tolist()
+        [6.0, 0.0]
+
+    Source: Maleki et al., MLSys 2021, section 3; the tree for any number of ranks is ours
+    (docs/architecture.md).
+    """
+    reductions.check_stages(reduction, local_reduction)
+    local = "" if local_reduction == "adasum" else local_reduction
+    ranks = [[_plain(array) for array in arrays] for arrays in inputs]
+    _check_alike(ranks)
+    outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
+    if not ranks or not ranks[0]:
+        return outputs
+    hosts = [len(ranks)] if leaves_per_host is None else list(leaves_per_host)
+    simulated = native.lib.SimulatedReduction(reduction, local, hosts)
+    for dtype in dict.fromkeys(array.dtype.name for array in ranks[0]):
+        chosen = [index for index, array in enumerate(ranks[0]) if array.dtype.name == dtype]
+        native.lib.simulate(
+            simulated,
+            dtype,
+            [ranks[0][index].size for index in chosen],
+            [[arrays[index].ctypes.data for index in chosen] for arrays in ranks],
+            [[arrays[index].ctypes.data for index in chosen] for arrays in outputs],
+        )
+    return outputs
+
+
+def _plain(array) -> np.ndarray:
+    """As the native code reads it: aligned, C-contiguous, in this machine's byte order."""
+    array = np.asarray(array)
+    dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    # Not ascontiguousarray, which makes vectors of scalars.
+    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _check_alike(ranks: Sequence[Sequence[np.ndarray]]) -> None:
+    for rank, arrays in enumerate(ranks):
+        got = [f"{array.dtype.name}{array.shape}" for array in arrays]
+        expected = [f"{array.dtype.name}{array.shape}" for array in ranks[0]]
+        if got != expected:
+            raise ValueError(
+                f"Expected the arrays of every rank to be {expected}, as rank 0's. Received: "
+                f"{got} on rank {rank}"
+            )

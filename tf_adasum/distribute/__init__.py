@@ -1,0 +1,1 @@
+"""The tf.distribute strategy: replicas, variables, data and reductions over several processes."""

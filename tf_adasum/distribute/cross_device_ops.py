@@ -1,0 +1,192 @@
+"""The one place where replicas meet: every sum, mean and per-variable reduction of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
+from tensorflow.python.distribute import distribute_utils
+from tensorflow.python.distribute import values as tf_values
+from tensorflow.python.ops import control_flow_util
+from typing_extensions import override
+
+from tf_adasum.collectives import names
+from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.bucketing import make_buckets
+from tf_adasum.keras_hooks.guard import require_hooks
+
+require_hooks(
+    tf_cross_device_ops.CrossDeviceOps,
+    "_num_between_graph_workers",
+    "reduce_implementation",
+    "batch_reduce_implementation",
+    "broadcast_implementation",
+    "_gather_implementation",
+)
+require_hooks(distribute_utils, "is_distributed_variable")
+require_hooks(tf_values, "PerReplica")
+require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
+
+
+class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
+    """Reduces over all replicas of all processes through `allreduce_replicas`.
+
+    SUM and MEAN mean exactly that. Only a batched SUM whose destinations are variables,
+    which is what a wrapped optimizer asks for, takes the reduction of each variable's rule.
+    `tf.IndexedSlices` are made dense first; a sparse path is a later issue. What replicas scatter
+    to a variable comes back as the rows that any of them has.
+
+    Args:
+        communicator: the `Communicator` whose processes take part.
+        reduction_of: maps a variable to `(path, reduction name)`.
+        bucket_bytes: variables of a step travel in buckets of about this many bytes each.
+        local_reduction: what reduces the replicas of a host before their Adasum across hosts.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        reduction_of: Callable[[tf.Variable], tuple[str, str]],
+        bucket_bytes: int,
+        local_reduction: str = "adasum",
+    ):
+        super().__init__()
+        self._communicator = communicator
+        self._reduction_of = reduction_of
+        self._bucket_bytes = bucket_bytes
+        self._local_reduction = local_reduction
+
+    @property
+    @override
+    def _num_between_graph_workers(self) -> int:
+        # With 1 the base class would return a single local value without any exchange.
+        return self._communicator.size
+
+    @override
+    def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
+        del options
+        if _scatters(per_replica_value, destinations):
+            rows = self._reduce_rows(per_replica_value, _reduction(reduce_op), destinations)
+            return self.broadcast(rows, destinations)
+        name = None
+        if distribute_utils.is_distributed_variable(per_replica_value):
+            name = names.of_metric(_reduction(reduce_op), per_replica_value)
+        (reduced,) = self._allreduce([per_replica_value], _reduction(reduce_op), name)
+        return self.broadcast(reduced, destinations)
+
+    def _reduce_rows(self, slices, reduction: str, variable) -> tf.IndexedSlices:
+        """Reduces what replicas scatter to a variable; the rows are those that any of them has."""
+        name = names.of_rows(reduction, variable)
+        shape = tf.constant(variable.shape.as_list(), tf.int64)
+        dense, touched = [], []
+        for of_replica in slices.values:
+            indices = tf.cast(of_replica.indices, tf.int64)
+            dense.append(tf.scatter_nd(indices[:, None], of_replica.values, shape))
+            ones = tf.ones_like(indices, tf.int32)
+            touched.append(tf.math.unsorted_segment_sum(ones, indices, shape[0]))
+        (values,) = self._allreduce([tf_values.PerReplica(dense)], reduction, name)
+        (counts,) = self._allreduce([tf_values.PerReplica(touched)], "sum", f"{name}: which")
+        indices = tf.where(counts > 0)[:, 0]
+        return tf.IndexedSlices(tf.gather(values, indices), indices, shape)
+
+    @override
+    def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
+        del options
+        reduced = [None] * len(value_destination_pairs)
+        for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
+            values = [value_destination_pairs[index][0] for index in indices]
+            for index, tensor in zip(indices, self._allreduce(values, reduction, name)):
+                reduced[index] = self.broadcast(tensor, value_destination_pairs[index][1])
+        return reduced
+
+    @override
+    def _gather_implementation(self, per_replica_value, destinations, axis, options):
+        # No gather of our own is needed: each replica adds its part to a buffer of zeros.
+        del options
+        values = [tf.convert_to_tensor(value) for value in per_replica_value.values]
+        if any(value.shape.rank == 0 for value in values):
+            raise ValueError(
+                "Expected values of at least one dimension, along which to gather. Received: "
+                "scalars. Gather tf.reshape(value, [1]) along axis 0."
+            )
+        lengths, first = self._lengths(values, axis)
+        padded = []
+        for replica, value in enumerate(values):
+            before = tf.reduce_sum(lengths[: first + replica])
+            after = tf.reduce_sum(lengths[first + replica + 1 :])
+            paddings = [[0, 0]] * value.shape.rank
+            paddings[axis] = [before, after]
+            padded.append([tf.pad(value, tf.stack([tf.stack(pair) for pair in paddings]))])
+        with tf.device("CPU:0"):
+            (gathered,) = allreduce_replicas(
+                padded, "sum", self._communicator, name="gather: values"
+            )
+        return self.broadcast(gathered, destinations)
+
+    def _lengths(self, values, axis):
+        """Lengths along `axis` of all N replicas (int32 vector) and the first local index."""
+        first = self._communicator.rank * len(values)
+        own = [tf.shape(value)[axis] for value in values]
+        after = (self._communicator.size - 1 - self._communicator.rank) * len(values)
+        lengths = tf.concat(
+            [tf.zeros([first], tf.int32), tf.stack(own), tf.zeros([after], tf.int32)], axis=0
+        )
+        with tf.device("CPU:0"):
+            (lengths,) = allreduce_replicas(
+                [[lengths]], "sum", self._communicator, name="gather: lengths"
+            )
+        return lengths, first
+
+    def _buckets(self, reduce_op, pairs) -> list[tuple[str, list[int], str | None]]:
+        """(reduction, indices into pairs, stable name) of each exchange, in the order to send."""
+        if reduce_op != tf.distribute.ReduceOp.SUM or not all(_names_variable(*p) for p in pairs):
+            return [(_reduction(reduce_op), list(range(len(pairs))), None)]
+        members: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for index, (_, variable) in enumerate(pairs):
+            path, reduction = self._reduction_of(variable)
+            members.setdefault((reduction, variable.dtype.name), []).append((index, path))
+        buckets = []
+        for (reduction, _), indices_and_paths in sorted(members.items()):
+            sizes = [_num_bytes(pairs[index][1]) for index, _ in indices_and_paths]
+            for bucket in make_buckets(sizes, self._bucket_bytes):
+                indices, paths = zip(*[indices_and_paths[place] for place in bucket])
+                name = names.of_bucket(reduction, paths, [pairs[index][1] for index in indices])
+                buckets.append((reduction, list(indices), name))
+        return buckets
+
+    def _allreduce(self, per_replica_values, reduction: str, name: str | None) -> list[tf.Tensor]:
+        if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+            raise ValueError(
+                "AdasumStrategy cannot exchange tensors inside an XLA-compiled function; "
+                "compile the model with jit_compile=False or 'auto'. Received: jit_compile=True."
+            )
+        num_local = len(per_replica_values[0].values)
+        leaves = [
+            [tf.convert_to_tensor(value.values[replica]) for value in per_replica_values]
+            for replica in range(num_local)
+        ]
+        # SUM and MEAN mean exactly that, over all replicas alike.
+        local_reduction = self._local_reduction if reduction == "adasum" else "adasum"
+        return allreduce_replicas(
+            leaves, reduction, self._communicator, name, local_reduction=local_reduction
+        )
+
+
+def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
+    return reduce_op.value.lower()
+
+
+def _names_variable(value, destination) -> bool:
+    return distribute_utils.is_distributed_variable(destination) and destination is not value
+
+
+def _scatters(value, destination) -> bool:
+    # Only outside of a batch: gradients travel in batches, and are wanted dense.
+    is_sparse = all(isinstance(of_replica, tf.IndexedSlices) for of_replica in value.values)
+    return is_sparse and _names_variable(value, destination)
+
+
+def _num_bytes(variable) -> int:
+    return variable.shape.num_elements() * variable.dtype.size

@@ -1,0 +1,203 @@
+"""Ranks that train one model hold equal weights; what one rank alone loads or sets is found here.
+
+Every rank takes a digest of what must be equal, in one pass over it, and one small message tells
+all ranks all digests, so that all decide alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import weakref
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
+
+_log = logging.getLogger("tf_adasum")
+
+
+class _Row(NamedTuple):
+    """What a rank tells the others; each field is an int64.
+
+    Attributes:
+        kind: digest of the number, shapes and dtypes of the variables.
+        now: digest of their values.
+        common: the digest when all ranks' were last equal; 0 if they never were compared.
+        steps_taken: of a round of local steps, in which weights differ by design.
+        epoch: where `fit` begins.
+        asked_epoch: where the caller of `fit` wants it to begin.
+    """
+
+    kind: int
+    now: int
+    common: int
+    steps_taken: int
+    epoch: int
+    asked_epoch: int
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What must be equal on all ranks, but within a round of local steps."""
+        return self.now, self.steps_taken
+
+
+class EqualWeights:
+    """Compares the weights of models across the ranks of a strategy.
+
+    Args:
+        communicator: the `Communicator` of the strategy.
+    """
+
+    def __init__(self, communicator: Communicator):
+        self._communicator = communicator
+        self._common: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    def check(self, model: keras.Model, when: str, epoch: int = 0, asked_epoch: int = 0) -> int:
+        """Makes sure that all ranks hold equal weights; collective, one message if they do.
+
+        Ranks that differ go on with rank 0's values if rank 0 changed since all were equal, or if
+        they never were compared, and rank 0 says so in one line of the log.
+
+        Args:
+            model: a built model, with or without an optimizer.
+            when: what begins or ends, for the messages.
+            epoch: the first of this rank, which a callback may have restored, if `fit` begins.
+            asked_epoch: what `fit` was called with.
+
+        Returns:
+            The first epoch of all ranks: rank 0's.
+
+        Raises:
+            ValueError: on all ranks, if only others than rank 0 changed, if the models are unlike,
+                or if epochs are.
+        """
+        variables = _that_must_be_equal(model)
+        digests = [_digest(variable) for variable in variables]
+        kind = _hash([(variable.dtype, tuple(variable.shape)) for variable in variables])
+        common = self._common.get(model, 0)
+        taken = _steps_taken(model)
+        mine = _Row(kind, _hash(digests), common, taken, epoch, asked_epoch)
+        rows = [_Row(*map(int, row)) for row in self._gather(mine, "weights")]
+        self._check_alike(rows, when)
+        in_round = taken > 0 and all(row.steps_taken == taken for row in rows)
+        if not in_round:
+            if any(row.state != rows[0].state for row in rows):
+                self._mend(model, variables, digests, rows, when)
+            self._common[model] = rows[0].now
+        return rows[0].epoch
+
+    def _gather(self, row: Sequence[int], what: str) -> np.ndarray:
+        """Every rank's row of int64, on all ranks."""
+        table = np.zeros((self._communicator.size, len(row)), np.int64)
+        table[self._communicator.rank] = row
+        with tf.device("CPU:0"):
+            name = f"digests of the {what} of all ranks"
+            return allreduce(tf.constant(table), "sum", self._communicator, name).numpy()
+
+    def _check_alike(self, rows: Sequence[_Row], when: str) -> None:
+        me = self._communicator.rank
+        others = [rank for rank, row in enumerate(rows) if row.kind != rows[0].kind]
+        if others:
+            raise ValueError(
+                f"rank {me}: Expected the same model on all ranks when {when}. Received: variables "
+                f"on {_ranks(others)} whose number, shapes or dtypes are not rank 0's. Build and "
+                "compile the same model on all ranks"
+            )
+        others = [rank for rank, row in enumerate(rows) if row.epoch != rows[0].epoch]
+        # Keras takes what a callback restored before what was asked for, unless that is 0.
+        if others and not rows[0].epoch and any(rows[rank].asked_epoch for rank in others):
+            raise ValueError(
+                f"rank {me}: Expected the same initial_epoch on all ranks when {when}. Received: "
+                f"0 on rank 0, and others on {_ranks(others)}. Call fit with the same initial_epoch"
+            )
+        if others and me == 0:
+            _log.warning(
+                "%s: all ranks begin with epoch %d as rank 0 does, also %s.",
+                *(when, rows[0].epoch, _ranks(others)),
+            )
+
+    def _mend(self, model, variables, digests, rows, when) -> None:
+        """Gives all ranks rank 0's values, or raises on all ranks where the cause is not plain."""
+        table = self._gather(digests, "variables")
+        differing = [i for i in range(len(digests)) if len(set(table[:, i])) > 1]
+        others = [r for r, row in enumerate(rows) if row.state != rows[0].state]
+        first = variables[differing[0]].path if differing else "steps_since_sync"
+        what = f"{first!r}" + (f" and {len(differing) - 1} more" if len(differing) > 1 else "")
+        if rows[0].now == rows[0].common and len({row.common for row in rows}) == 1:
+            raise ValueError(
+                f"rank {self._communicator.rank}: Expected equal weights on all ranks when {when}. "
+                f"Received: {what} of {len(variables)} variables differ on {_ranks(others)}, while "
+                "rank 0's are as all ranks had them. Load or set weights on all ranks or on rank "
+                "0, or call tf_adasum.broadcast_variables with the rank whose weights count"
+            )
+        broadcast_variables(model, 0, self._communicator)
+        if self._communicator.rank == 0:
+            _log.warning(
+                "%s: %s of %d variables differed on %s from rank 0's, with which all go on. Load "
+                "or set weights on all ranks, or call tf_adasum.broadcast_variables.",
+                *(when, what, len(variables), _ranks(others)),
+            )
+
+
+def _that_must_be_equal(model: keras.Model) -> list[keras.Variable]:
+    """The trainable variables, and what is no replica's own of the optimizers."""
+    variables = list(model.trainable_variables)
+    for optimizer in _optimizers(model):
+        variables += _common_state(optimizer)
+    return variables
+
+
+def _common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """In delta mode slots are a replica's own, and sums of micro-batches in every mode."""
+    if not optimizer.built:
+        return []
+    if getattr(optimizer, "_adasum_mode", None) == "delta":
+        return [optimizer._iterations]
+    own = list(getattr(optimizer, "_accumulated_gradients", None) or ())
+    micro_batches = getattr(optimizer, "_micro_batches", None)
+    if micro_batches is not None:
+        own += micro_batches.variables
+    ids = {id(variable) for variable in own}
+    return [variable for variable in optimizer.variables if id(variable) not in ids]
+
+
+def _optimizers(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Those that take steps: what loss scaling or a MultiOptimizer holds, or the model's own."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return []
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return list(getattr(inner, "optimizers", [inner]))
+
+
+def _steps_taken(model: keras.Model) -> int:
+    """Of the round of local steps that is under way; 0 between rounds."""
+    rounds = [getattr(optimizer, "_local_steps", None) for optimizer in _optimizers(model)]
+    return max((steps.taken for steps in rounds if steps is not None), default=0)
+
+
+def _digest(variable: keras.Variable) -> int:
+    """64 bits of a variable's values, of the process's first replica."""
+    value = first_copy(native_variable(variable)).read_value()
+    with tf.device("CPU:0"):
+        is_byte = value.dtype.size == 1
+        data = tf.cast(value, tf.uint8) if is_byte else tf.bitcast(value, tf.uint8)
+        digest = tf.raw_ops.Fingerprint(data=tf.reshape(data, [1, -1]), method="farmhash64")
+    return int(digest.numpy().view(np.int64)[0, 0])
+
+
+def _hash(values) -> int:
+    """63 bits of what `repr` tells of values; not 0."""
+    digest = hashlib.sha256(repr(values).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1 | 1
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))

@@ -1,0 +1,264 @@
+"""MirroredExtended over several processes: replicas are numbered globally, variables agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
+from tensorflow.python.distribute import distribute_lib, distribute_utils, mirrored_strategy
+from tensorflow.python.distribute import values as tf_values
+from tensorflow.python.framework import tensor_util
+from tensorflow.python.trackable import base as trackable
+from typing_extensions import override
+
+from tf_adasum.collectives import names
+from tf_adasum.collectives.allreduce import allreduce_replicas, broadcast
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.sharded_input import ShardedInputExtended
+from tf_adasum.distribute.silence import silent
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+
+require_hooks(
+    mirrored_strategy.MirroredExtended,
+    "_batch_reduce_to",
+    "_broadcast_to",
+    "_call_for_each_replica",
+    "_create_variable",
+    "_gather_to_implementation",
+    "_get_cross_device_ops",
+    "_get_local_replica_id",
+    "_get_replica_id_in_sync_group",
+    "_get_variable_creator_initial_value",
+    "_in_multi_worker_mode",
+    "_make_collective_ops_with_fallbacks",
+    "_num_replicas_in_sync",
+    "_reduce_to",
+    "_use_merge_call",
+    "should_checkpoint",
+    "should_save_summary",
+)
+require_hooks(distribute_lib.ReplicaContext, "_merge_call")
+require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
+require_hooks(distribute_utils, "select_replica")
+require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")
+require_hooks(tf_values, "DistributedValues", "PerReplica")
+require_hooks(tensor_util, "is_tf_type")
+require_hooks(trackable, "CheckpointInitialValueCallable")
+
+
+class InlineReplicaContext(distribute_lib.ReplicaContext):
+    """The context of a process's only replica: it runs in the calling thread.
+
+    Without threads, `merge_call` also works inside `tf.cond`, which gradient accumulation
+    and the overwriting by an exponential moving average need.
+    """
+
+    @override
+    def _merge_call(self, fn, args, kwargs):
+        args = distribute_utils.regroup((tuple(args),))
+        kwargs = distribute_utils.regroup((kwargs,))
+        return distribute_utils.select_replica(0, super()._merge_call(fn, args, kwargs))
+
+
+class AdasumExtended(HookedExtended, ShardedInputExtended):
+    """L local replicas in each of P processes; replica r of rank p is number p * L + r.
+
+    Args:
+        container_strategy: the strategy this belongs to.
+        devices: names of the L local devices.
+        communicator: the `Communicator` of the P processes.
+        cross_device_ops: through which its replicas meet.
+    """
+
+    def __init__(
+        self,
+        container_strategy: tf.distribute.Strategy,
+        devices: Sequence[str],
+        communicator: Communicator,
+        cross_device_ops: AdasumCrossDeviceOps,
+    ):
+        self.communicator = communicator
+        with silent(tf.get_logger()):
+            super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
+
+    # Replicas and their numbers.
+
+    @property
+    def num_local_replicas(self) -> int:
+        """L, the number of replicas in this process."""
+        return len(self._devices)
+
+    @property
+    @override
+    def _num_replicas_in_sync(self) -> int:
+        return self.communicator.size * len(self._devices)
+
+    @override
+    def _in_multi_worker_mode(self) -> bool:
+        # True makes the input pipeline keep all ranks stepping until the last one is out of data.
+        return self.communicator.size > 1
+
+    @override
+    def _get_replica_id_in_sync_group(self, replica_id: int) -> int:
+        return self.communicator.rank * len(self._devices) + replica_id
+
+    @override
+    def _get_local_replica_id(self, replica_id_in_sync_group: int) -> int:
+        return replica_id_in_sync_group - self.communicator.rank * len(self._devices)
+
+    @property
+    @override
+    def should_checkpoint(self) -> bool:
+        return self.communicator.rank == 0
+
+    @property
+    @override
+    def should_save_summary(self) -> bool:
+        return self.communicator.rank == 0
+
+    @override
+    def _use_merge_call(self) -> bool:
+        return True
+
+    @override
+    def _call_for_each_replica(self, fn, args, kwargs):
+        if len(self._devices) > 1:
+            return super()._call_for_each_replica(fn, args, kwargs)
+        context = InlineReplicaContext(
+            self._container_strategy(), self._get_replica_id_in_sync_group(0)
+        )
+        with tf.device(self._devices[0]), context:
+            result = fn(
+                *distribute_utils.select_replica(0, args),
+                **distribute_utils.select_replica(0, kwargs),
+            )
+        return distribute_utils.regroup((result,))
+
+    # Variables.
+
+    @override
+    def _get_variable_creator_initial_value(self, replica_id, device, primary_var, **kwargs):
+        value = super()._get_variable_creator_initial_value(
+            replica_id, device, primary_var, **kwargs
+        )
+        restored = isinstance(value, trackable.CheckpointInitialValueCallable)
+        if replica_id > 0 or self.communicator.size == 1 or value is None or restored:
+            return value
+
+        def from_rank_0():
+            initial = tf.convert_to_tensor(
+                value() if callable(value) else value, dtype=kwargs.get("dtype")
+            )
+            if not initial.dtype.size:  # strings and handles: every rank keeps its own
+                return initial
+            name = names.of_initial_value(kwargs.get("name"))
+            with tf.device("CPU:0"):
+                agreed = broadcast(initial, 0, self.communicator, name=name)
+            self.communicator.variable_numbers.draw()
+            return agreed
+
+        return from_rank_0
+
+    @override
+    def _create_variable(self, next_creator, **kwargs):
+        variable = super()._create_variable(next_creator, **kwargs)
+        self.communicator.variable_numbers.attach(variable)
+        return variable
+
+    # Reductions.
+
+    @override
+    def _make_collective_ops_with_fallbacks(self):
+        return self._cross_device_ops
+
+    @override
+    def _get_cross_device_ops(self, value):
+        # The base class sends int32 and values on a CPU to a local-only reduction.
+        del value
+        return self._cross_device_ops
+
+    @override
+    def _batch_reduce_to(self, reduce_op, value_destination_pairs, options):
+        return self._cross_device_ops.batch_reduce(
+            reduce_op, value_destination_pairs, self._communication_options.merge(options)
+        )
+
+    @override
+    def _gather_to_implementation(self, value, destinations, axis, options):
+        if not isinstance(value, tf_values.DistributedValues) and len(self._devices) == 1:
+            value = tf_values.PerReplica([value])
+        return super()._gather_to_implementation(value, destinations, axis, options)
+
+    @override
+    def _reduce_to(self, reduce_op, value, destinations, options):
+        mean = reduce_op == tf.distribute.ReduceOp.MEAN
+        if mean and self.is_building:
+            return tf.nest.map_structure(lambda leaf: self._local_results(leaf)[0], value)
+        if distribute_utils.is_mirrored(value):
+            if mean:
+                return value
+            raise ValueError(
+                "The sum of a value that is the same on all replicas is not defined; "
+                f"reduce a per-replica value instead. Received: {value}."
+            )
+
+        def reduce_leaf(leaf):
+            if isinstance(leaf, tf.IndexedSlices) and self._crosses_ranks_alone(destinations):
+                leaf = tf_values.PerReplica([leaf])
+            if isinstance(leaf, tf_values.DistributedValues):
+                return self._cross_device_ops.reduce(
+                    reduce_op, leaf, destinations, self._communication_options.merge(options)
+                )
+            return self._reduce_plain(reduce_op, leaf, destinations)
+
+        return tf.nest.map_structure(reduce_leaf, value)
+
+    def _crosses_ranks_alone(self, destinations) -> bool:
+        """Whether a variable's only local replica has peers on other ranks."""
+        alone = self.communicator.size > 1 and len(self._devices) == 1
+        return alone and distribute_utils.is_distributed_variable(destinations)
+
+    def _reduce_plain(self, reduce_op, value, destinations):
+        """A plain tensor is one value per process, such as the count of replicas with data."""
+        reduction = reduce_op.value.lower()
+        to_variable = distribute_utils.is_distributed_variable(destinations)
+        if self.communicator.size == 1 or (
+            to_variable and not self._may_differ_between_ranks(reduction, value)
+        ):
+            return tf_cross_device_ops.reduce_non_distributed_value(
+                reduce_op, value, destinations, self._num_replicas_in_sync
+            )
+        if to_variable:
+            name = names.of_assignment(reduction, destinations)
+        else:
+            name = self.plain_name or f"{reduction} of a value per process"
+        with tf.device("CPU:0"):
+            (reduced,) = allreduce_replicas([[value]], reduction, self.communicator, name=name)
+            return reduced
+
+    def _may_differ_between_ranks(self, reduction: str, value) -> bool:
+        """Whether what replicas assign to a variable must be reduced over the ranks.
+
+        A literal is the program's, and the same everywhere. A sum over several local replicas of
+        one value is refused, as TensorFlow does.
+        """
+        if not tensor_util.is_tf_type(value):
+            return False
+        return reduction == "mean" or len(self._devices) == 1
+
+    @override
+    def _broadcast_to(self, tensor, destinations):
+        """Copies what the first replica assigns to a variable: rank 0's, on all ranks."""
+        if (
+            self.communicator.size > 1
+            and tensor_util.is_tf_type(tensor)
+            and distribute_utils.is_distributed_variable(destinations)
+            and not self.first_replicas_agree.on
+        ):
+            name = names.of_assignment("first replica's value", destinations)
+            with tf.device("CPU:0"):
+                tensor = broadcast(tensor, 0, self.communicator, name=name)
+        return super()._broadcast_to(tensor, destinations)

@@ -1,0 +1,141 @@
+"""Which reduction each variable gets: rules in, plan out; nothing here touches a tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from tf_adasum.collectives import reductions
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+RuleTest = str | Callable[[str, tuple[int, ...], str], bool]
+
+
+class PlanRow(NamedTuple):
+    """One variable of a plan: Keras path, shape, dtype name and the reduction it gets."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    reduction: str
+
+
+class ReductionPlan(list):
+    """A list of `PlanRow`, in the order of the variables; `str(plan)` is a table."""
+
+    def __str__(self) -> str:
+        header = PlanRow("variable", "shape", "dtype", "reduction")
+        rows = [tuple(str(cell) for cell in row) for row in (header, *self)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+        rows.insert(1, tuple("-" * width for width in widths))
+        padded = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in rows]
+        return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+class _Rule(NamedTuple):
+    test: RuleTest
+    reduction: str
+
+    def __str__(self) -> str:
+        test = self.test if callable(self.test) else repr(self.test)
+        return f"({getattr(test, '__name__', test)}, {self.reduction!r})"
+
+    def matches(self, path: str, shape: tuple[int, ...], dtype: str) -> bool:
+        if callable(self.test):
+            return bool(self.test(path, shape, dtype))
+        return re.search(self.test, path) is not None
+
+
+class ReductionPolicy:
+    """Chooses a reduction per variable: the first matching rule wins, else adasum for floats.
+
+    Args:
+        rules: list of `(test, reduction)`. A test is a regular expression, searched for in
+            the Keras path of the variable, or a callable `(path, shape, dtype) -> bool`.
+
+    Raises:
+        ValueError: a rule is not such a pair, its pattern does not compile, or its
+            reduction is unknown.
+
+    Example:
+        >>> policy = ReductionPolicy([("bias$", "mean")])
+        >>> print(policy.assign([("a/kernel", (2, 3), "float32"), ("a/bias", (3,), "float32")]))
+        variable  shape   dtype    reduction
+        --------  ------  -------  ---------
+        a/kernel  (2, 3)  float32  adasum
+        a/bias    (3,)    float32  mean
+    """
+
+    def __init__(self, rules: Sequence[tuple[RuleTest, str]] | None = None):
+        self._rules = [_checked_rule(rule) for rule in rules or ()]
+        # Models of one strategy are checked together: a rule for the second network of a
+        # pair is no mistake once that network has been seen.
+        self._matched: set[int] = set()
+
+    def assign(self, variables: Iterable[tuple[str, tuple[int, ...], str]]) -> ReductionPlan:
+        """Returns the plan for `variables` and fails if a rule has matched nothing so far.
+
+        Args:
+            variables: `(path, shape, dtype name)` of each trainable variable.
+
+        Returns:
+            A `ReductionPlan`, one row per variable.
+
+        Raises:
+            ValueError: a rule matches no variable, or asks for adasum of a non-float.
+        """
+        variables = list(variables)
+        for index, rule in enumerate(self._rules):
+            if any(rule.matches(*variable) for variable in variables):
+                self._matched.add(index)
+        unmatched = [rule for i, rule in enumerate(self._rules) if i not in self._matched]
+        if unmatched:
+            paths = ", ".join(path for path, _, _ in variables)
+            raise ValueError(
+                f"Reduction rule {unmatched[0]} matches no variable; correct or remove it. "
+                f"Received the variables: {paths}."
+            )
+        return ReductionPlan(PlanRow(*v, self.reduction(*v)) for v in variables)
+
+    def reduction(self, path: str, shape: tuple[int, ...], dtype: str) -> str:
+        """Returns the name of the reduction for one variable."""
+        for rule in self._rules:
+            if not rule.matches(path, shape, dtype):
+                continue
+            if reductions.ALL[rule.reduction].floats_only and dtype not in _FLOATS:
+                raise ValueError(
+                    f"Reduction rule {rule} chooses {rule.reduction} for {path}, which takes only "
+                    f"{', '.join(_FLOATS)}. Received: dtype={dtype}."
+                )
+            return rule.reduction
+        return "adasum" if dtype in _FLOATS else "mean"
+
+
+def _checked_rule(rule: tuple[RuleTest, str]) -> _Rule:
+    if not isinstance(rule, (tuple, list)) or len(rule) != 2:
+        raise ValueError(
+            "A reduction rule must be a pair (pattern or callable, reduction), such as "
+            f"('bias$', 'mean'). Received: {rule!r}."
+        )
+    test, reduction = rule
+    if reduction not in reductions.names():
+        raise ValueError(
+            f"The reduction of a rule must be one of {', '.join(reductions.names())}. "
+            f"Received: {reduction!r} in the rule {rule!r}."
+        )
+    if isinstance(test, str):
+        try:
+            re.compile(test)
+        except re.error as error:
+            raise ValueError(
+                f"The pattern of a reduction rule must be a regular expression ({error}). "
+                f"Received: {rule!r}."
+            ) from error
+    elif not callable(test):
+        raise ValueError(
+            "A reduction rule tests with a regular expression or a callable "
+            f"(path, shape, dtype) -> bool. Received: {rule!r}."
+        )
+    return _Rule(test, reduction)

@@ -1,0 +1,100 @@
+"""Data for several processes: every rank reads its part of each global batch."""
+
+from __future__ import annotations
+
+import random
+
+import tensorflow as tf
+from tensorflow.python.distribute import distribute_utils, input_util, mirrored_strategy
+from tensorflow.python.eager import context as eager_context
+from typing_extensions import override
+
+from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.keras_hooks.guard import require_hooks
+
+require_hooks(
+    mirrored_strategy.MirroredExtended,
+    "_distribute_datasets_from_function",
+    "_experimental_distribute_dataset",
+    "_experimental_distribute_values_from_function",
+    "_input_workers_with_options",
+)
+require_hooks(eager_context, "global_seed")
+require_hooks(distribute_utils, "regroup")
+
+_PER_REPLICA = tf.distribute.InputReplicationMode.PER_REPLICA
+
+
+class ShardedInputExtended(mirrored_strategy.MirroredExtended):
+    """The data methods of an extended: rank and number of ranks go into the input context.
+
+    A subclass sets `communicator` before it calls the constructor.
+    """
+
+    def _make_input_context(self) -> tf.distribute.InputContext:
+        return tf.distribute.InputContext(
+            num_input_pipelines=self.communicator.size,
+            input_pipeline_id=self.communicator.rank,
+            num_replicas_in_sync=self._num_replicas_in_sync,
+        )
+
+    def _fetching(self, options: tf.distribute.InputOptions | None):
+        """The options, or those of a plain iterator where the only replica computes on the CPU.
+
+        The iterator over several devices would copy from the host to itself, and costs 0.1 s
+        wherever one is made: at each epoch, each evaluation, and twice more in each `fit`.
+        """
+        if options or [tf.DeviceSpec.from_string(d).device_type for d in self._devices] != ["CPU"]:
+            return options
+        return tf.distribute.InputOptions(
+            experimental_replication_mode=_PER_REPLICA, experimental_fetch_to_device=False
+        )
+
+    @override
+    def _experimental_distribute_dataset(self, dataset, options):
+        if options and options.experimental_replication_mode == _PER_REPLICA:
+            raise NotImplementedError(
+                "InputReplicationMode.PER_REPLICA needs distribute_datasets_from_function. "
+                "Received: a dataset."
+            )
+        options = self._fetching(options)
+        return input_util.get_distributed_dataset(
+            dataset,
+            self._input_workers_with_options(options),
+            self._container_strategy(),
+            num_replicas_in_sync=self._num_replicas_in_sync,
+            input_context=self._make_input_context() if self.communicator.size > 1 else None,
+            options=options,
+        )
+
+    @override
+    def _distribute_datasets_from_function(self, dataset_fn, options):
+        options = self._fetching(options)
+        return input_util.get_distributed_datasets_from_function(
+            dataset_fn,
+            self._input_workers_with_options(options),
+            [self._make_input_context()],
+            self._container_strategy(),
+            options,
+        )
+
+    @override
+    def _experimental_distribute_values_from_function(self, value_fn):
+        number = self._num_replicas_in_sync
+        ids = [self._get_replica_id_in_sync_group(r) for r in range(len(self._devices))]
+        values = [value_fn(tf.distribute.experimental.ValueContext(i, number)) for i in ids]
+        return distribute_utils.regroup(values, always_wrap=True)
+
+
+def agree_on_seed(communicator) -> None:
+    """Gives ranks without a TensorFlow seed rank 0's, or a fresh one drawn there.
+
+    The input pipeline shards after the shuffle: ranks that shuffle differently would train on
+    some examples twice and never see others.
+    """
+    own = eager_context.global_seed()
+    proposal = random.SystemRandom().randrange(2**31) if own is None else own
+    with tf.device("CPU:0"):
+        agreed = broadcast(tf.constant(proposal, tf.int64), 0, communicator, name="TensorFlow seed")
+    if own is None:
+        tf.random.set_seed(int(agreed))

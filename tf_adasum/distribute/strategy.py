@@ -1,0 +1,201 @@
+"""AdasumStrategy: Keras `fit` on the replicas of one or several processes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tf_adasum import keras_hooks
+from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.reductions import check_name
+from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
+from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.equal_weights import EqualWeights
+from tf_adasum.distribute.extended import AdasumExtended
+from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
+from tf_adasum.distribute.sharded_input import agree_on_seed
+
+_log = logging.getLogger("tf_adasum")
+
+
+class AdasumStrategy(tf.distribute.Strategy):
+    """Synchronous training on N = P * L replicas: P processes with L local devices each.
+
+    Build the model and its optimizer inside `scope()`, then call `model.fit`. Variables start
+    with rank 0's values and stay equal on all ranks. An optimizer from `tf_adasum.wrap`
+    combines the replicas by the rule of each variable; a plain one averages its gradients.
+
+    The batch size of the data is the global one: with P processes, replica (p, l) gets
+    sub-batch l * P + p of every batch. Create the strategy before the data: it gives all ranks
+    the same TensorFlow seed (unless you set one), so that they shuffle alike and each example
+    is seen once per epoch.
+
+    All ranks must make the same calls, with these rules:
+    * Ranks other than 0 show no progress. Pass callbacks that write files on rank 0 only, and
+      save there outside of `scope()`, in which new variables (Keras makes some when it saves)
+      wait for all ranks.
+    * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
+      epoch they are the rank's own, so a callback must not stop training in the middle of one.
+    * `predict` returns the predictions of the rank's own share of the data.
+    * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
+      replica keeps its own, and rank 0's are saved.
+    * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.
+    * `jit_compile=True` is refused; "auto" means no XLA here.
+
+    Args:
+        devices: names of this process's devices, such as `["CPU:0", "CPU:1"]`; None: all GPUs,
+            or one GPU per rank where a machine runs several ranks, or the CPU.
+        reductions: list of `(test, reduction)`; the first matching rule decides how a trainable
+            variable is combined. A test is a regular expression searched for in the variable's
+            Keras path, or a callable `(path, shape, dtype) -> bool`; a reduction is "adasum",
+            "mean" or "sum". Without a match: adasum.
+        communicator: a `tf_adasum.Communicator`; None: all processes.
+        bucket_bytes: the variables of a step travel in buckets of about this many bytes, the
+            last layers first, while the backward pass still works on the others.
+        local_reduction: how the replicas of one host are reduced where a variable's reduction is
+            adasum: "adasum" (one tree over all replicas), or "sum" or "mean", whose results Adasum
+            then combines across hosts. With one host the local reduction is the whole.
+
+    Raises:
+        ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
+            unknown, or `bucket_bytes` is not positive.
+
+    Example:
+        >>> import keras, numpy as np, tf_adasum
+        >>> strategy = tf_adasum.AdasumStrategy(reductions=[("bias$", "mean")])
+        >>> with strategy.scope():
+        ...     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        ...     model.compile(optimizer=tf_adasum.wrap(keras.optimizers.SGD(0.1)), loss="mse")
+        >>> x, y = np.ones((64, 4)), np.zeros((64, 2))
+        >>> history = model.fit(x, y, batch_size=32 * strategy.num_replicas_in_sync, verbose=0)
+        >>> len(history.history["loss"])
+        1
+
+    Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
+    """
+
+    # MirroredExtended reads it; our exchange uses no TensorFlow collectives.
+    _collective_key_base = 0
+
+    def __init__(
+        self,
+        devices: Sequence[str] | None = None,
+        reductions: Sequence[tuple[RuleTest, str]] | None = None,
+        communicator: Communicator | None = None,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        local_reduction: str = "adasum",
+    ):
+        check_name(local_reduction)
+        self._policy = ReductionPolicy(reductions)
+        self._decided: dict[str, tuple[str, str]] = {}
+        self._said: set[str] = set()
+        communicator = communicator or world()
+        ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
+        extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
+        super().__init__(extended)
+        self.equal_weights = EqualWeights(communicator)
+        keras_hooks.install()
+        if communicator.size > 1:
+            agree_on_seed(communicator)
+        if communicator.rank > 0:
+            keras.config.disable_interactive_logging()
+
+    def reduction_plan(self, models) -> ReductionPlan:
+        """Returns, and prints on rank 0, which trainable variable gets which reduction.
+
+        Args:
+            models: a built Keras model, or a list of models that train together.
+
+        Returns:
+            A `ReductionPlan`: a list of `(path, shape, dtype, reduction)`.
+
+        Raises:
+            ValueError: a model is not built, or a rule matches no variable.
+
+        Example:
+            >>> import keras, tf_adasum
+            >>> strategy = tf_adasum.AdasumStrategy(reductions=[("bias$", "mean")])
+            >>> with strategy.scope():
+            ...     layers = [keras.Input((4,)), keras.layers.Dense(2, name="dense")]
+            ...     model = keras.Sequential(layers, name="net")
+            >>> plan = strategy.reduction_plan(model)
+            variable          shape   dtype    reduction
+            ----------------  ------  -------  ---------
+            net/dense/kernel  (4, 2)  float32  adasum
+            net/dense/bias    (2,)    float32  mean
+            >>> plan[1].reduction
+            'mean'
+        """
+        models = models if isinstance(models, (list, tuple)) else [models]
+        for model in models:
+            if not model.built:
+                raise ValueError(
+                    "reduction_plan needs built models: give an Input layer or call "
+                    f"model.build(shape) first. Received: {model.name}, not built."
+                )
+        plan = self.register_variables([v for m in models for v in m.trainable_variables])
+        if self.extended.communicator.rank == 0:
+            print(plan)
+        return plan
+
+    def register_variables(self, variables: Sequence[keras.Variable]) -> ReductionPlan:
+        """Decides the reduction of each variable by its Keras path; called on the first step.
+
+        Args:
+            variables: trainable Keras variables (or `tf.Variable`s, known by their names).
+
+        Returns:
+            The `ReductionPlan` of these variables.
+
+        Raises:
+            ValueError: a rule matches no variable.
+        """
+        plan = self._policy.assign([_described(variable) for variable in variables])
+        for variable, row in zip(variables, plan):
+            self._decided[_key(variable)] = (row.path, row.reduction)
+        return plan
+
+    def check_made_here(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Raises RuntimeError for an optimizer that was made outside of this strategy's scope."""
+        made_under = optimizer._distribution_strategy
+        if made_under is not self:
+            raise RuntimeError(
+                f"The optimizer {optimizer.name!r} must be created inside the scope() of the "
+                "AdasumStrategy that applies it; create and compile it there. Received: an "
+                f"optimizer created under another {type(made_under).__name__}."
+            )
+
+    def say_once(self, message: str) -> None:
+        """Logs `message` on rank 0, the first time it is said."""
+        if self.extended.communicator.rank == 0 and message not in self._said:
+            self._said.add(message)
+            _log.warning(message)
+
+    def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
+        # A variable that no wrapped optimizer announced, of somebody's own training loop.
+        description = _described(variable)
+        unannounced = (description[0], self._policy.reduction(*description))
+        return self._decided.get(_key(variable), unannounced)
+
+
+def _described(variable) -> tuple[str, tuple[int, ...], str]:
+    path = getattr(variable, "path", None) or variable.name.split(":")[0]
+    dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
+    return path, tuple(variable.shape), dtype
+
+
+def _key(variable) -> str:
+    native = variable.value if isinstance(variable, keras.Variable) else variable
+    return native._unique_id
+
+
+def _local_devices(communicator) -> list[str]:
+    gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+    if not gpus:
+        return ["CPU:0"]
+    if communicator.local_size > 1:
+        return [gpus[communicator.local_rank % len(gpus)]]
+    return gpus

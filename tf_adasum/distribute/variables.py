@@ -1,0 +1,100 @@
+"""Variables of Keras and TensorFlow: one rank's values on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
+
+
+def native_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
+    """Returns the TensorFlow variable inside a Keras variable, or the variable itself."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def broadcast_variables(
+    variables: Any, root: int = 0, communicator: Communicator | None = None
+) -> None:
+    """Assigns the root's values to variables on all ranks: v <- v of the root's first replica.
+
+    For training loops of your own, after one rank has loaded or set weights; all ranks must call
+    it, outside of `strategy.run`. `fit` and `evaluate` under an `AdasumStrategy` compare the ranks'
+    weights by themselves.
+
+    Args:
+        variables: a built Keras model (its weights, the states of its random layers, and its
+            optimizer's variables), a built Keras optimizer, or a list of `keras.Variable`s and
+            `tf.Variable`s of any shapes and fixed-size dtypes, the same list on all ranks.
+        root: the rank whose values all get.
+        communicator: whose ranks take part; all ranks if None.
+
+    Raises:
+        ValueError: a model or an optimizer is not built, or something is no variable.
+        tf.errors.InvalidArgumentError: if ranks pass unlike numbers of variables, dtypes, shapes
+            or roots, or a root that is no rank.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> weight = tf.Variable([1.0, 2.0 + adasum.rank()])
+        >>> adasum.broadcast_variables([weight])
+        >>> weight.numpy().tolist()
+        [1.0, 2.0]
+    """
+    communicator = communicator or world()
+    natives = [native_variable(variable) for variable in _listed(variables)]
+    sizes = [variable.shape.num_elements() * variable.dtype.size for variable in natives]
+    # In parts: the values that arrive need memory beside the variables.
+    parts = make_buckets(sizes, DEFAULT_BUCKET_BYTES)
+    for number, part in enumerate(parts, start=1):
+        name = f"broadcast of {len(natives)} variables, part {number} of {len(parts)}"
+        values = [first_copy(natives[index]).read_value() for index in part]
+        with tf.device("CPU:0"):
+            agreed = broadcast(values, root, communicator, name)
+        for index, value in zip(part, agreed):
+            for copy in local_copies(natives[index]):
+                copy.assign(value)
+
+
+def local_copies(variable: tf.Variable) -> Sequence[tf.Variable]:
+    """Returns the variable of each local replica; reading one asks no other replica."""
+    return getattr(variable, "values", None) or (variable,)
+
+
+def first_copy(variable: tf.Variable) -> tf.Variable:
+    """Returns the variable of this process's first replica."""
+    return local_copies(variable)[0]
+
+
+def _listed(variables: Any) -> list:
+    """The variables in what a user may pass."""
+    if isinstance(variables, keras.Model):
+        _check_built(variables)
+        metrics = {id(variable) for variable in variables.metrics_variables}
+        own = [variable for variable in variables.variables if id(variable) not in metrics]
+        optimizer = getattr(variables, "optimizer", None)
+        return own + (list(optimizer.variables) if optimizer is not None else [])
+    if isinstance(variables, keras.optimizers.Optimizer):
+        _check_built(variables)
+        return list(variables.variables)
+    listed = list(variables) if isinstance(variables, (list, tuple)) else [variables]
+    for variable in listed:
+        if not isinstance(variable, (keras.Variable, tf.Variable)):
+            raise ValueError(
+                "Expected a Keras model, a Keras optimizer or a list of variables; pass one of "
+                f"these to broadcast_variables. Received: {variable!r}"
+            )
+    return listed
+
+
+def _check_built(owner: keras.Model | keras.optimizers.Optimizer) -> None:
+    if not owner.built:
+        raise ValueError(
+            "Expected a model or an optimizer that has its variables; call build first, on all "
+            f"ranks. Received: {owner.name!r}, not built"
+        )

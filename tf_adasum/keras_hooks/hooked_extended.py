@@ -1,0 +1,62 @@
+"""What the hooks tell the `extended` of a strategy while Keras' code runs, and ask of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
+
+
+class HookedExtended:
+    """Mixin of an `extended` whose replicas have peers in other processes.
+
+    The hooks act where a strategy has one of these, and nowhere else.
+
+    Attributes:
+        communicator: the processes of the strategy.
+        undivided_losses: while it is on, the losses of replicas are their own: nothing divides
+            them by N.
+        first_replicas_agree: while it is on, all ranks assign equal values to variables that take
+            the first replica's.
+    """
+
+    communicator: Communicator
+
+    def __init__(self, *args, **kwargs):
+        self._thread = threading.local()
+        self.undivided_losses = ReplicasFlag()
+        self.first_replicas_agree = ReplicasFlag()
+        super().__init__(*args, **kwargs)
+
+    @property
+    def is_building(self) -> bool:
+        """Whether this thread is inside of `symbolic_build`."""
+        return getattr(self._thread, "is_building", False)
+
+    @contextlib.contextmanager
+    def symbolic_build(self):
+        """Inside, a MEAN is answered with the first local value, without communication.
+
+        Keras asks for the mean of the first batch only to learn its shapes and dtypes.
+        """
+        self._thread.is_building = True
+        try:
+            yield
+        finally:
+            self._thread.is_building = False
+
+    @property
+    def plain_name(self) -> str | None:
+        """The name that `plain_values_are` gave in this thread, None outside of it."""
+        return getattr(self._thread, "plain_name", None)
+
+    @contextlib.contextmanager
+    def plain_values_are(self, name: str):
+        """Inside, a reduction of one value per process goes by this name."""
+        self._thread.plain_name = name
+        try:
+            yield
+        finally:
+            self._thread.plain_name = None

@@ -1,0 +1,1 @@
+"""`wrap` and what it composes: what replicas exchange, and when."""

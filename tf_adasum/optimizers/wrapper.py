@@ -1,0 +1,225 @@
+"""wrap: makes a Keras optimizer combine the replicas by Adasum instead of averaging them."""
+
+from __future__ import annotations
+
+import functools
+
+import keras
+from typing_extensions import override
+
+from tf_adasum.optimizers.exchange import ExchangeMixin
+
+_MODES = ("delta", "gradient")
+_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss")
+_register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
+
+
+@_register
+class AdasumOptimizer(ExchangeMixin):
+    """What `wrap` adds to an optimizer's class; saved models name it, so it loads them.
+
+    Its configuration is the one of the user's optimizer plus an entry "adasum" that holds the
+    mode and the user's class.
+    """
+
+    @override
+    def get_config(self) -> dict:
+        base = type(self)._adasum_base
+        config = super().get_config()
+        public = base.__module__.startswith("keras.")
+        config["adasum"] = {
+            "mode": self._adasum_mode,
+            "accumulate": self._adasum_accumulate,
+            "steps_per_sync": self._adasum_steps_per_sync,
+            "divided_loss": self._adasum_divided_loss,
+            "module": "keras.optimizers" if public else base.__module__,
+            "class_name": base.__name__,
+            "registered_name": None if public else keras.saving.get_registered_name(base),
+        }
+        return config
+
+    @override
+    def __reduce__(self):
+        # Keras names a method of the class that wrap made, which pickle does not find.
+        _, arguments = super().__reduce__()
+        return _unpickle, arguments
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict, custom_objects: dict | None = None):
+        config = dict(config)
+        identity = dict(config.pop("adasum"))
+        # Optimizers saved by versions before these settings lack them.
+        settings = {key: identity.pop(key) for key in _SETTINGS if key in identity}
+        optimizer = keras.saving.deserialize_keras_object(
+            {**identity, "config": config}, custom_objects=custom_objects
+        )
+        return wrap(optimizer, **settings)
+
+
+def _unpickle(buffer):
+    """As Keras does it; here, so that pickle imports what registers the wrapped classes."""
+    return keras.optimizers.Optimizer._unpickle_model(buffer)
+
+
+@functools.cache
+def _wrapped_class(base: type) -> type:
+    # All are registered under one name: any of them can load what any other saved.
+    attributes = {"_adasum_base": base, "__module__": __name__}
+    return _register(type(f"Adasum{base.__name__}", (AdasumOptimizer, base), attributes))
+
+
+def wrap(
+    optimizer: keras.optimizers.Optimizer,
+    mode: str = "delta",
+    accumulate: int = 1,
+    steps_per_sync: int = 1,
+    divided_loss: bool | None = None,
+) -> keras.optimizers.Optimizer:
+    """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
+
+    With replica gradients g_1 .. g_N and the optimizer's own update rule U:
+
+        mode="delta":     d_r = U(w, g_r) - w  on every replica,   w <- w + Adasum(d_1, .., d_N)
+        mode="gradient":  w <- U(w, Adasum(g_1, .., g_N)),         one identical step everywhere
+
+    g_r is the gradient of the loss of the replica's own batch, whatever the loss. In `fit` Keras
+    leaves out its division by N for this optimizer; in a loop of one's own, which divides the
+    loss by N as `tf.distribute` asks, g_r is N times the gradient, before accumulation and
+    clipping. `divided_loss` says otherwise. Weight decay is applied before d_r is taken, outside
+    of it. In delta mode momenta stay with their replica (rank 0's first replica is saved); in
+    gradient mode they are equal everywhere. Rules of the strategy may replace Adasum per variable.
+
+    accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by
+    each variable's rule, then one step as above. One device so gives what K ranks give; N
+    replicas give what N * K ranks give, replica by replica, if N and K are powers of two, else a
+    tree over N of trees over K. In delta mode this holds for SGD, whose step is proportional to
+    the gradient; another rule steps once from the replica's combined gradient, not K times. With
+    p the largest power of two <= K and F = K - p, micro-batches in the order of time are leaves
+    0, p, 1, p + 1, .., F - 1, p + F - 1, F, .., p - 1 of the tree: what folds arrives together.
+    ceil(log2 K) results wait in variables of the optimizer. As under Keras' own accumulation,
+    clipping (which ranks would do before they combine) and weight decay come with the step,
+    `iterations` counts steps, and schedules are asked with the number of calls. The average of
+    `use_ema` moves with the step. What a `LossScaleOptimizer` skips does not count as a call.
+
+    steps_per_sync=K: K steps of every replica by itself, then w <- w_start + Adasum over the
+    replicas of (w - w_start), with momenta as in delta mode. Weight decay also shrinks w_start,
+    and so stays out of the change. Between the reductions replicas hold different weights; `fit`
+    ends with a reduction, and `optimizer.synchronize()` asks for one earlier.
+
+    The optimizer itself is changed and returned: it becomes an instance of a subclass of its
+    class, with its learning rate, variables and settings. Create it inside `strategy.scope()`.
+    Without an AdasumStrategy, in a single process, it behaves as it did before, apart from
+    `accumulate`. Embedding gradients (`tf.IndexedSlices`) are exchanged as dense tensors.
+
+    Args:
+        optimizer: a Keras optimizer; in a `LossScaleOptimizer` the inner one is wrapped.
+        mode: "delta" or "gradient".
+        accumulate: micro-batches per step, at least 1; not with Keras' own
+            `gradient_accumulation_steps`.
+        steps_per_sync: steps between reductions, at least 1; more than one in delta mode only,
+            without `use_ema` and Keras' own `gradient_accumulation_steps`.
+        divided_loss: whether the loss, and so its gradient, comes divided by N. None: in own
+            loops it does, in `fit` and `train_on_batch` it does not. False: never, for own loops
+            that take a plain mean or sum. True: always, for a `train_step` that divides by itself;
+            Keras' own losses are then divided too.
+
+    Returns:
+        The same optimizer.
+
+    Raises:
+        TypeError: not a Keras optimizer, or one that cannot be wrapped.
+        ValueError: a setting is unknown or does not go with the others, or the optimizer is
+            wrapped already, or is built already and given one of the last two settings.
+
+    Example:
+        >>> import keras, tf_adasum
+        >>> with tf_adasum.AdasumStrategy().scope():
+        ...     optimizer = tf_adasum.wrap(keras.optimizers.Adam(1e-3), mode="gradient")
+        >>> isinstance(optimizer, keras.optimizers.Adam)
+        True
+        >>> tf_adasum.wrap(keras.optimizers.SGD(0.1), accumulate=4).get_config()["adasum"]["mode"]
+        'delta'
+
+    Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
+    section 3 (the rule) and section 4 (applying it to the change of the weights).
+    """
+    if mode not in _MODES:
+        raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
+    if divided_loss is not None and not isinstance(divided_loss, bool):
+        raise ValueError(
+            f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
+        )
+    _check_wrappable(optimizer, mode)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss)
+        return optimizer
+    _check_settings(optimizer, mode, accumulate, steps_per_sync)
+    # Swapping the class keeps everything a copy would lose: callable learning rates, weight
+    # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
+    object.__setattr__(optimizer, "__class__", _wrapped_class(type(optimizer)))
+    optimizer._adasum_mode = mode
+    optimizer._adasum_accumulate = accumulate
+    optimizer._adasum_steps_per_sync = steps_per_sync
+    optimizer._adasum_divided_loss = divided_loss
+    if optimizer.built:
+        optimizer._register_variables()
+    return optimizer
+
+
+def _check_wrappable(optimizer: object, mode: str) -> None:
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(
+            "wrap needs a Keras 3 optimizer instance, such as keras.optimizers.Adam(1e-3). "
+            f"Received: {optimizer!r} of type {type(optimizer).__name__}."
+        )
+    if isinstance(optimizer, AdasumOptimizer):
+        raise ValueError(
+            "wrap was given an optimizer that is wrapped already; wrap it once. "
+            f"Received: {optimizer.name!r} in mode {optimizer._adasum_mode!r}."
+        )
+    if isinstance(optimizer, _optional("MultiOptimizer")):
+        raise TypeError(
+            "wrap the optimizers inside a MultiOptimizer, one by one, before you build it. "
+            f"Received: {optimizer.name!r}, a MultiOptimizer."
+        )
+    if mode == "delta" and isinstance(optimizer, _optional("ScheduleFreeAdamW")):
+        raise TypeError(
+            "ScheduleFreeAdamW keeps its weights in a slot that mode='delta' does not exchange; "
+            f"use wrap(optimizer, mode='gradient'). Received: {optimizer.name!r}."
+        )
+
+
+def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) -> None:
+    for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be an integer >= 1. Received: {name}={value!r}.")
+        if value == 1:
+            continue
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                f"{name} does not go with Keras' own accumulation: use accumulate=K alone. "
+                f"Received: {name}={value} for {optimizer.name!r} with "
+                f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps}."
+            )
+        if optimizer.built:
+            raise ValueError(
+                f"wrap with {name} needs an optimizer that is not built: its variables are made "
+                f"with the others. Received: {name}={value} for {optimizer.name!r}, built."
+            )
+    if steps_per_sync > 1 and mode != "delta":
+        raise ValueError(
+            "steps_per_sync reduces changes of the weights; use mode='delta'. "
+            f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
+        )
+    if steps_per_sync > 1 and optimizer.use_ema:
+        raise ValueError(
+            "steps_per_sync lets weights differ between replicas, and their moving averages with "
+            "them; use use_ema=False. "
+            f"Received: steps_per_sync={steps_per_sync} for {optimizer.name!r} with use_ema=True."
+        )
+
+
+def _optional(name: str) -> type | tuple:
+    """An optimizer class that older versions of Keras lack; nothing is an instance of ()."""
+    return getattr(keras.optimizers, name, ())
