@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -228,3 +229,11 @@ def test_number_of_ranks_is_checked(text, capsys):
     with pytest.raises(SystemExit):
         cli._parse(["-np", text, "sh"])
     assert text in capsys.readouterr().err
+
+
+def test_the_command_starts_without_tensorflow():
+    imports = [sys.executable, "-X", "importtime", "-c", "import adasumrun.cli"]
+    done = subprocess.run(imports, capture_output=True, text=True, timeout=60, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "adasumrun.mpirun" in imported
+    assert not {"tf_adasum", "tensorflow", "keras", "numpy", "mpi4py"} & imported
