@@ -19,7 +19,7 @@ import sys
 import tf_adasum, keras
 model = keras.models.load_model(sys.argv[1])
 optimizer = model.optimizer
-print(optimizer._adasum_mode, isinstance(optimizer, keras.optimizers.Adam))
+print(optimizer.get_config()["adasum"]["mode"], isinstance(optimizer, keras.optimizers.Adam))
 print(int(optimizer.iterations.numpy()), len(optimizer.variables))
 """
 
@@ -28,7 +28,7 @@ UNPICKLE = """
 import pickle, sys
 for optimizer in pickle.load(sys.stdin.buffer):
     inner = getattr(optimizer, "inner_optimizer", optimizer)
-    print(type(inner).__name__, inner._adasum_mode, inner.beta_1)
+    print(type(inner).__name__, inner.get_config()["adasum"]["mode"], inner.beta_1)
 """
 
 
@@ -42,7 +42,11 @@ def test_is_pickled_and_copied():
     assert output.decode().splitlines() == ["AdasumAdam gradient 0.5", "AdasumAdam delta 0.5"]
     twin = copy.deepcopy(wrapped)
     assert twin is not wrapped
-    assert (type(twin), twin._adasum_mode, twin.beta_1) == (type(wrapped), "gradient", 0.5)
+    assert (type(twin), twin.get_config()["adasum"]["mode"], twin.beta_1) == (
+        type(wrapped),
+        "gradient",
+        0.5,
+    )
 
 
 def test_keeps_class_settings_and_identity():

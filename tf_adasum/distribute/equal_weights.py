@@ -158,12 +158,12 @@ def _common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]
     """In delta mode slots are a replica's own, and sums of micro-batches in every mode."""
     if not optimizer.built:
         return []
-    if getattr(optimizer, "_adasum_mode", None) == "delta":
-        return [optimizer._iterations]
     own = list(getattr(optimizer, "_accumulated_gradients", None) or ())
-    micro_batches = getattr(optimizer, "_micro_batches", None)
-    if micro_batches is not None:
-        own += micro_batches.variables
+    parts = _parts(optimizer)
+    if parts is not None:
+        if parts.exchange.has_own_slots:
+            return [optimizer._iterations]
+        own += parts.accumulation.variables
     ids = {id(variable) for variable in own}
     return [variable for variable in optimizer.variables if id(variable) not in ids]
 
@@ -179,8 +179,13 @@ def _optimizers(model: keras.Model) -> list[keras.optimizers.Optimizer]:
 
 def _steps_taken(model: keras.Model) -> int:
     """Of the round of local steps that is under way; 0 between rounds."""
-    rounds = [getattr(optimizer, "_local_steps", None) for optimizer in _optimizers(model)]
-    return max((steps.taken for steps in rounds if steps is not None), default=0)
+    wrapped = [parts for parts in map(_parts, _optimizers(model)) if parts is not None]
+    return max((parts.exchange.steps_taken for parts in wrapped), default=0)
+
+
+def _parts(optimizer: keras.optimizers.Optimizer):
+    """What `wrap` composed the optimizer of; None for another. Wrapped optimizers lie above."""
+    return getattr(optimizer, "_adasum", None)
 
 
 def _digest(variable: keras.Variable) -> int:

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
+from typing_extensions import override
 
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.optimizers.deltas import reduce_changes
+from tf_adasum.optimizers.exchanges import reduce_changes
+from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(TFOptimizer, "_use_weight_decay")
 
 
-class LocalSteps:
+class LocalSteps(Exchange):
     """The round that an optimizer's replicas are in: its first weights and its steps so far.
 
     Args:
-        optimizer: the Keras optimizer; it owns the variables, so that they are saved with it.
-        variables: its trainable variables.
         count: the number of steps K of a round.
     """
 
-    def __init__(self, optimizer, variables: Sequence, count: int):
-        self._optimizer = optimizer
+    has_branches = True
+    has_own_slots = True
+
+    def __init__(self, count: int):
         self._count = count
+        self._taken = None
+
+    @override
+    def check(self, optimizer):
+        if optimizer.use_ema:
+            raise ValueError(
+                "steps_per_sync lets weights differ between replicas, and their moving averages "
+                "with them; use use_ema=False. Received: "
+                f"steps_per_sync={self._count} for {optimizer.name!r} with use_ema=True."
+            )
+
+    @override
+    def build(self, optimizer, variables):
+        self._optimizer = optimizer
         self._weights = list(variables)
         self._start = [optimizer.add_variable_from_reference(v, "round_start") for v in variables]
         self._taken = optimizer.add_variable(
@@ -33,28 +47,28 @@ class LocalSteps:
         )
 
     @property
-    def taken(self) -> int:
-        """Steps of the round so far, read eagerly."""
-        return int(self._taken.numpy())
+    @override
+    def steps_taken(self) -> int:
+        return 0 if self._taken is None else int(self._taken.numpy())
 
-    def step(self, strategy: tf.distribute.Strategy, local_step: Callable[[], None]) -> None:
-        """Takes one step of all replicas, in cross-replica context; the K-th ends the round.
+    @override
+    def get_config(self) -> dict:
+        return {"mode": "delta", "steps_per_sync": self._count}
 
-        Args:
-            strategy: the `AdasumStrategy` in force.
-            local_step: decays the weights and changes them, on every replica by itself.
-        """
+    @override
+    def around_step(self, strategy, step):
+        """The K-th step ends the round."""
         # Weights that were loaded or set since the last round count as its start.
         tf.cond(tf.equal(self._taken.value, 0), lambda: self._begin(strategy), lambda: None)
         self._decay_start(strategy)
-        local_step()
+        step()
         self._taken.assign_add(1)
         ended = tf.equal(self._taken.value, self._count)
         tf.cond(ended, lambda: self._end(strategy), lambda: None)
 
-    def end_early(self, strategy: tf.distribute.Strategy) -> None:
-        """Ends a round that has begun; eager, in cross-replica context, on all ranks alike."""
-        if self.taken > 0:
+    @override
+    def synchronize(self, strategy):
+        if self.steps_taken > 0:
             self._end(strategy)
 
     def _begin(self, strategy):

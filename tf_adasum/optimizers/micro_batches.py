@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
+from typing_extensions import override
 
 from tf_adasum.collectives.reductions import ALL
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.optimizers.parts import Accumulation
 
 require_hooks(tf_values, "PerReplica")
 
@@ -67,64 +69,46 @@ def arrivals(count: int) -> list[Arrival]:
     return plan
 
 
-class MicroBatches:
+class MicroBatches(Accumulation):
     """The waiting results of one optimizer, and their combination in its graph.
 
     Args:
-        optimizer: the Keras optimizer that owns the variables in which results wait, so that
-            they are saved and restored with it.
-        variables: its trainable variables.
-        reductions: name of the reduction of each.
         count: the number of micro-batches K.
     """
 
-    def __init__(self, optimizer, variables: Sequence, reductions: Sequence[str], count: int):
+    has_branches = True
+
+    def __init__(self, count: int):
         self.count = count
         self._arrivals = arrivals(count)
+        self._levels: list[list] = []
+
+    @override
+    def build(self, optimizer, variables, reductions):
+        self._optimizer = optimizer
         self._reductions = [ALL[name] for name in reductions]
         self._levels = [
             [optimizer.add_variable_from_reference(v, f"partial_{level}") for v in variables]
-            for level in range((count - 1).bit_length())
+            for level in range((self.count - 1).bit_length())
         ]
 
     @property
+    @override
     def variables(self) -> list:
-        """Where results wait: each replica's own."""
         return [variable for level in self._levels for variable in level]
 
-    def leaves(self, indices: Sequence[int], grads: Sequence) -> list[tf.Tensor]:
-        """Returns what one replica adds for one micro-batch; called in its replica context.
-
-        Args:
-            indices: for each gradient the index of its variable.
-            grads: tensors or `tf.IndexedSlices`.
-
-        Returns:
-            Dense tensors; where a mean is asked for, the K-th part, since means are added up.
-        """
+    @override
+    def leaves(self, trainable_variables, grads):
+        """Dense tensors; where a mean is asked for, the K-th part, since means are added up."""
         dense = [tf.convert_to_tensor(grad) for grad in grads]
+        indices = self._indices(trainable_variables)
         divides = [self._reductions[index].divides_leaves for index in indices]
         return [grad / self.count if divide else grad for grad, divide in zip(dense, divides)]
 
-    def add(
-        self,
-        strategy: tf.distribute.Strategy,
-        number: tf.Tensor,
-        indices: Sequence[int],
-        leaves: Sequence,
-        step: Callable[[list], None],
-    ) -> None:
-        """Takes one micro-batch of all replicas; after the last one, calls `step`.
-
-        Called in cross-replica context, so that `step` may let the replicas meet.
-
-        Args:
-            strategy: the strategy in force.
-            number: of the micro-batch, an integer scalar in [0, K).
-            indices: for each gradient the index of its variable.
-            leaves: what `leaves` returned, per replica.
-            step: takes the combined gradients, per replica and in the same order.
-        """
+    @override
+    def add(self, strategy, trainable_variables, leaves, steps):
+        number = self._optimizer._iterations.value % self.count
+        indices = self._indices(trainable_variables)
         carried = [list(strategy.experimental_local_results(leaf)) for leaf in leaves]
         for level in range(len(self._levels)):
             merges = tf.constant([level in arrival.merges for arrival in self._arrivals])
@@ -137,9 +121,16 @@ class MicroBatches:
             functools.partial(self._store, strategy, level, indices, carried)
             for level in range(len(self._levels))
         ]
-        outcomes.append(lambda: step([_per_replica(values) for values in carried]))
+        outcomes.append(functools.partial(self._step, steps, carried))
         levels = tf.constant([arrival.level for arrival in self._arrivals])
         tf.switch_case(tf.gather(levels, number), outcomes)
+
+    def _step(self, steps, carried):
+        steps.update([_per_replica(values) for values in carried])
+        steps.move_average()
+
+    def _indices(self, trainable_variables) -> list[int]:
+        return [self._optimizer._get_variable_index(variable) for variable in trainable_variables]
 
     def _merged(self, strategy, level, indices, carried):
         return [

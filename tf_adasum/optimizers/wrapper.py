@@ -7,15 +7,20 @@ import functools
 import keras
 from typing_extensions import override
 
-from tf_adasum.optimizers.exchange import ExchangeMixin
+from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
+from tf_adasum.optimizers.keras_steps import KerasAccumulation
+from tf_adasum.optimizers.local_steps import LocalSteps
+from tf_adasum.optimizers.micro_batches import MicroBatches
+from tf_adasum.optimizers.mixin import AdasumMixin
+from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
 
-_MODES = ("delta", "gradient")
+_EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
 _SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss")
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
 @_register
-class AdasumOptimizer(ExchangeMixin):
+class AdasumOptimizer(AdasumMixin):
     """What `wrap` adds to an optimizer's class; saved models name it, so it loads them.
 
     Its configuration is the one of the user's optimizer plus an entry "adasum" that holds the
@@ -28,9 +33,7 @@ class AdasumOptimizer(ExchangeMixin):
         config = super().get_config()
         public = base.__module__.startswith("keras.")
         config["adasum"] = {
-            "mode": self._adasum_mode,
-            "accumulate": self._adasum_accumulate,
-            "steps_per_sync": self._adasum_steps_per_sync,
+            **self._adasum.get_config(),
             "divided_loss": self._adasum_divided_loss,
             "module": "keras.optimizers" if public else base.__module__,
             "class_name": base.__name__,
@@ -144,7 +147,7 @@ def wrap(
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
     section 3 (the rule) and section 4 (applying it to the change of the weights).
     """
-    if mode not in _MODES:
+    if mode not in _EXCHANGES:
         raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
     if divided_loss is not None and not isinstance(divided_loss, bool):
         raise ValueError(
@@ -155,16 +158,26 @@ def wrap(
         wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss)
         return optimizer
     _check_settings(optimizer, mode, accumulate, steps_per_sync)
+    parts = Parts(_accumulation(optimizer, accumulate), _exchange(mode, steps_per_sync))
+    parts.exchange.check(optimizer)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
     # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
     object.__setattr__(optimizer, "__class__", _wrapped_class(type(optimizer)))
-    optimizer._adasum_mode = mode
-    optimizer._adasum_accumulate = accumulate
-    optimizer._adasum_steps_per_sync = steps_per_sync
+    optimizer._adasum = parts
     optimizer._adasum_divided_loss = divided_loss
     if optimizer.built:
-        optimizer._register_variables()
+        optimizer._build_parts()
     return optimizer
+
+
+def _accumulation(optimizer: keras.optimizers.Optimizer, count: int) -> Accumulation:
+    if count > 1:
+        return MicroBatches(count)
+    return KerasAccumulation() if optimizer.gradient_accumulation_steps else Accumulation()
+
+
+def _exchange(mode: str, steps_per_sync: int) -> Exchange:
+    return LocalSteps(steps_per_sync) if steps_per_sync > 1 else _EXCHANGES[mode]()
 
 
 def _check_wrappable(optimizer: object, mode: str) -> None:
@@ -176,7 +189,7 @@ def _check_wrappable(optimizer: object, mode: str) -> None:
     if isinstance(optimizer, AdasumOptimizer):
         raise ValueError(
             "wrap was given an optimizer that is wrapped already; wrap it once. "
-            f"Received: {optimizer.name!r} in mode {optimizer._adasum_mode!r}."
+            f"Received: {optimizer.name!r} in mode {optimizer._adasum.get_config()['mode']!r}."
         )
     if isinstance(optimizer, _optional("MultiOptimizer")):
         raise TypeError(
@@ -211,12 +224,6 @@ def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) 
         raise ValueError(
             "steps_per_sync reduces changes of the weights; use mode='delta'. "
             f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
-        )
-    if steps_per_sync > 1 and optimizer.use_ema:
-        raise ValueError(
-            "steps_per_sync lets weights differ between replicas, and their moving averages with "
-            "them; use use_ema=False. "
-            f"Received: steps_per_sync={steps_per_sync} for {optimizer.name!r} with use_ema=True."
         )
 
 

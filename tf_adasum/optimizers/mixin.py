@@ -1,8 +1,8 @@
-"""The mixin that goes in front of a Keras optimizer: where it meets the other replicas.
+"""The mixin that goes in front of a Keras optimizer: where its parts act.
 
-Keras applies gradients in this order: accumulate, clip, decay the weights, update. The
-overridden methods undo a 1/N in the loss before all of that, and exchange either the gradients
-just before the update or the weight changes just after it.
+Keras applies gradients in this order: accumulate, clip, decay the weights, update. The overridden
+methods undo a 1/N in the loss before all of that; the accumulation decides when there is a step,
+and the exchange lets the replicas meet around the update.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
-from tf_adasum.optimizers.conditional_steps import ConditionalStepsMixin
-from tf_adasum.optimizers.deltas import SUM, local_values, reduce_changes
-from tf_adasum.optimizers.local_steps import LocalSteps
-from tf_adasum.optimizers.micro_batches import MicroBatches
+from tf_adasum.optimizers.keras_steps import KerasSteps
+from tf_adasum.optimizers.parts import Exchange, Parts
 
 require_hooks(
     TFOptimizer,
@@ -31,26 +29,24 @@ require_hooks(
 )
 
 
-class ExchangeMixin(ConditionalStepsMixin):
+class AdasumMixin:
     """Overrides the private steps of `TFOptimizer`; `wrap` puts it before the user's class."""
 
-    _adasum_mode = "delta"
-    _adasum_accumulate = 1
-    _adasum_steps_per_sync = 1
+    _adasum: Parts
     _adasum_divided_loss: bool | None = None
 
     @override
     def build(self, variables):
         super().build(variables)
-        reductions = self._register_variables()
-        if self._adasum_accumulate > 1:
-            self._micro_batches = MicroBatches(self, variables, reductions, self._adasum_accumulate)
-        if self._adasum_steps_per_sync > 1:
-            self._local_steps = LocalSteps(self, variables, self._adasum_steps_per_sync)
+        self._build_parts()
 
-    def _register_variables(self) -> list[str]:
-        """Returns the reduction of each trainable variable."""
+    def _build_parts(self) -> None:
         variables = self._trainable_variables
+        self._adasum.accumulation.build(self, variables, self._reductions_of(variables))
+        self._adasum.exchange.build(self, variables)
+
+    def _reductions_of(self, variables) -> list[str]:
+        """Registers the variables with the strategy; returns the reduction of each."""
         if isinstance(self._distribution_strategy, AdasumStrategy):
             plan = self._distribution_strategy.register_variables(variables)
             return [row.reduction for row in plan]
@@ -60,9 +56,8 @@ class ExchangeMixin(ConditionalStepsMixin):
     @override
     def iterations(self):
         """The number of steps taken; as in Keras, `accumulate` calls make one."""
-        calls = super().iterations
-        steps = self._adasum_accumulate
-        return keras.ops.floor_divide(calls, steps) if steps > 1 else calls
+        calls, count = super().iterations, self._adasum.accumulation.count
+        return keras.ops.floor_divide(calls, count) if count > 1 else calls
 
     @override
     def finalize_variable_values(self, var_list):
@@ -77,9 +72,9 @@ class ExchangeMixin(ConditionalStepsMixin):
         Without steps since the last round it does nothing.
         """
         strategy = self._distribution_strategy
-        if self._local_steps is not None and strategy.num_replicas_in_sync > 1:
+        if strategy.num_replicas_in_sync > 1:
             with strategy.scope():
-                self._local_steps.end_early(strategy)
+                self._adasum.exchange.synchronize(strategy)
 
     @override
     def _backend_apply_gradients(self, grads, trainable_variables):
@@ -88,14 +83,16 @@ class ExchangeMixin(ConditionalStepsMixin):
             # N times the gradient is the replica's own, which is what clipping and the local step
             # must see.
             grads = scaled(grads, strategy.num_replicas_in_sync)
-        if self._micro_batches is not None:
-            grads = self._micro_batches.leaves(self._indices(trainable_variables), grads)
-        if self._has_branches(strategy):
-            tf.distribute.get_replica_context().merge_call(
-                self._apply_with_branches, args=(grads, trainable_variables)
-            )
-        else:
+        if not self._has_branches(strategy):
             super()._backend_apply_gradients(grads, trainable_variables)
+            return
+        tf.distribute.get_replica_context().merge_call(
+            self._apply_in_branches,
+            args=(
+                self._adasum.accumulation.leaves(trainable_variables, grads),
+                trainable_variables,
+            ),
+        )
 
     def _loss_is_divided(self) -> bool:
         """tf.distribute asks own loops to divide by N; Keras' steps do not, for this optimizer."""
@@ -104,41 +101,38 @@ class ExchangeMixin(ConditionalStepsMixin):
         return not in_undivided_step()
 
     def _has_branches(self, strategy: AdasumStrategy | None) -> bool:
-        if self._micro_batches is not None:
+        if self._adasum.accumulation.has_branches:
             return True
         if strategy is None:
             return False
         in_keras = self.gradient_accumulation_steps or self.ema_overwrite_frequency
         with_threads = strategy.extended.num_local_replicas > 1
-        return self._local_steps is not None or bool(in_keras and with_threads)
+        return self._adasum.exchange.has_branches or bool(in_keras and with_threads)
+
+    def _apply_in_branches(self, strategy, leaves, trainable_variables):
+        exchange = self._adasum.exchange if strategy.num_replicas_in_sync > 1 else Exchange()
+        steps = KerasSteps(self, strategy, trainable_variables, exchange.around_step)
+        self._adasum.accumulation.add(strategy, trainable_variables, leaves, steps)
 
     @override
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        grads_and_vars = list(grads_and_vars)
-        if self._adasum_mode == "delta" or self._strategy_with_peers() is None:
-            return grads_and_vars
-        grads, variables = zip(*grads_and_vars)
-        reduced = tf.distribute.get_replica_context().merge_call(
-            _reduce_gradients, args=(list(grads), list(variables))
-        )
-        return list(zip(reduced, variables))
+        return list(grads_and_vars)  # the exchange does it, or there are no peers
 
     @override
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        exchanges = self._adasum_mode == "delta" and self._local_steps is None
-        if not exchanges or self._strategy_with_peers() is None:
+        if self._strategy_with_peers() is None:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
         variables = [native_variable(variable) for variable in trainable_variables]
         tf.distribute.get_replica_context().merge_call(
-            self._step_and_reduce_deltas, args=(list(grads), variables, learning_rate)
+            self._update_and_exchange, args=(list(grads), variables, learning_rate)
         )
 
-    def _step_and_reduce_deltas(self, strategy, grads, variables, learning_rate):
-        """Local step on every replica, then w = w_old + reduction of the replicas' changes."""
-        before = [local_values(strategy, variable) for variable in variables]
-        self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
-        reduce_changes(strategy, variables, before)
+    def _update_and_exchange(self, strategy, grads, variables, learning_rate):
+        def update(grads):
+            self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
+
+        self._adasum.exchange.around_update(strategy, grads, variables, update)
 
     def _strategy_with_peers(self) -> AdasumStrategy | None:
         """Returns the strategy to exchange through; None where there is only one replica.
@@ -163,7 +157,3 @@ class ExchangeMixin(ConditionalStepsMixin):
                 "inside strategy.run. Received: cross-replica context."
             )
         return strategy if strategy.num_replicas_in_sync > 1 else None
-
-
-def _reduce_gradients(strategy, grads, variables):
-    return strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables)))

@@ -1,4 +1,4 @@
-"""The change of the variables on every replica, reduced over all of them."""
+"""What replicas exchange in every step: gradients, or the changes of their variables."""
 
 from __future__ import annotations
 
@@ -6,17 +6,42 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
+from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(tf_values, "PerReplica")
 
 SUM = tf.distribute.ReduceOp.SUM
 
 
-def local_values(strategy: tf.distribute.Strategy, variable) -> tf_values.PerReplica:
-    """Reads the variable on each local replica, before later assignments."""
-    return _local_results(strategy, tf.identity, variable)
+class GradientExchange(Exchange):
+    """mode="gradient": the gradients are reduced, then all replicas make the same step."""
+
+    @override
+    def get_config(self) -> dict:
+        return {"mode": "gradient", "steps_per_sync": 1}
+
+    @override
+    def around_update(self, strategy, grads, variables, update):
+        update(strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables))))
+
+
+class DeltaExchange(Exchange):
+    """mode="delta": each replica makes its own step, then the changes w - w_old are reduced."""
+
+    has_own_slots = True
+
+    @override
+    def get_config(self) -> dict:
+        return {"mode": "delta", "steps_per_sync": 1}
+
+    @override
+    def around_update(self, strategy, grads, variables, update):
+        before = [_local_results(strategy, tf.identity, variable) for variable in variables]
+        update(grads)
+        reduce_changes(strategy, variables, before)
 
 
 def reduce_changes(strategy: tf.distribute.Strategy, variables: Sequence, before: Sequence) -> None:

@@ -1,0 +1,143 @@
+"""What `wrap` composes: when an optimizer steps, and what its replicas exchange.
+
+Each choice is an object with the same methods: make its variables, act in the step, describe
+itself in the configuration. The bases are the choices that add nothing. A part belongs to one
+optimizer, which owns the part's variables, so that they are saved and restored with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+
+class Accumulation:
+    """When an optimizer steps; this one steps at every call, with the call's gradients.
+
+    Attributes:
+        count: calls of `apply` per step, as `iterations` counts them.
+        has_branches: whether some calls do what others don't; they run in cross-replica context.
+    """
+
+    count = 1
+    has_branches = False
+
+    def build(self, optimizer, variables: Sequence, reductions: Sequence[str]) -> None:
+        """Makes its variables.
+
+        Args:
+            optimizer: the Keras optimizer.
+            variables: its trainable variables.
+            reductions: name of the reduction of each.
+        """
+
+    @property
+    def variables(self) -> list:
+        """Those of its variables in which each replica has values of its own."""
+        return []
+
+    def leaves(self, trainable_variables: Sequence, grads: Sequence) -> list:
+        """Returns what one replica adds in one call; in its replica context.
+
+        Args:
+            trainable_variables: the variables of the call.
+            grads: the gradient of each, tensors or `tf.IndexedSlices`.
+        """
+        del trainable_variables
+        return list(grads)
+
+    def add(
+        self,
+        strategy: tf.distribute.Strategy,
+        trainable_variables: Sequence,
+        leaves: Sequence,
+        steps: Any,
+    ) -> None:
+        """Takes what all replicas add in one call, in cross-replica context.
+
+        Args:
+            strategy: the strategy in force.
+            trainable_variables: the variables of the call.
+            leaves: what `leaves` returned, per replica.
+            steps: the optimizer's `KerasSteps`, which the part takes when it is time.
+        """
+        del strategy, trainable_variables
+        steps.update(leaves)
+        steps.move_average()
+
+    def get_config(self) -> dict[str, Any]:
+        """Its settings, by the names of `wrap`'s arguments."""
+        return {"accumulate": self.count}
+
+
+class Exchange:
+    """What replicas exchange, and when; this one exchanges nothing.
+
+    Attributes:
+        has_branches: whether some steps do what others don't; they run in cross-replica context.
+        has_own_slots: whether the optimizer's slots are each replica's own.
+        steps_taken: steps since the last exchange, read eagerly.
+    """
+
+    has_branches = False
+    has_own_slots = False
+    steps_taken = 0
+
+    def check(self, optimizer) -> None:
+        """Raises ValueError for an optimizer that it does not go with."""
+
+    def build(self, optimizer, variables: Sequence) -> None:
+        """Makes its variables, for the optimizer's trainable variables."""
+
+    def around_step(self, strategy: tf.distribute.Strategy, step: Callable[[], None]) -> None:
+        """Takes a step (clipping, weight decay, update) of all replicas, in cross-replica context.
+
+        Only an exchange with branches is asked.
+        """
+        del strategy
+        step()
+
+    def around_update(
+        self,
+        strategy: tf.distribute.Strategy,
+        grads: Sequence,
+        variables: Sequence[tf.Variable],
+        update: Callable[[Sequence], None],
+    ) -> None:
+        """Updates the variables of all replicas by the optimizer's rule, in cross-replica context.
+
+        Args:
+            strategy: the `AdasumStrategy` in force.
+            grads: gradients per replica, clipped.
+            variables: the variable of each.
+            update: applies the optimizer's rule on every replica to the gradients it is given.
+        """
+        del strategy, variables
+        update(grads)
+
+    def synchronize(self, strategy: tf.distribute.Strategy) -> None:
+        """Exchanges early what waits; eager, in cross-replica context, on all ranks alike."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Its settings, by the names of `wrap`'s arguments."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What an optimizer was wrapped with.
+
+    Attributes:
+        accumulation: when it steps.
+        exchange: what its replicas exchange.
+    """
+
+    accumulation: Accumulation
+    exchange: Exchange
+
+    def get_config(self) -> dict[str, Any]:
+        """The settings of both."""
+        return {**self.accumulation.get_config(), **self.exchange.get_config()}
