@@ -37,6 +37,9 @@ PYTHON_LAYERS = {"adasumrun": set()}
 for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callbacks"):
     PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
 NATIVE_USERS = {"communicator", "allreduce", "device", "gradients", "simulate"}
+# Variables that adasumrun hands on without looking at them, and strings that name none.
+_EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
+_NO_VARIABLES = {"AT_ONCE", "HAS_CUDA"}
 # These decide and count; they must be usable where there is no TensorFlow. The launcher is, too.
 PURE = ("distribute/policy", "distribute/bucketing")
 
@@ -192,3 +195,16 @@ def test_every_python_test_is_run():
 
 def _build_file_of(source):
     return (source.parent / "BUILD").read_text()
+
+
+def test_every_environment_variable_is_documented():
+    """A string of the code that looks like a variable's name stands in the table of settings."""
+    rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs/settings.md").read_text(), re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    named = set()
+    for source in [*_cc_files(), *_python_modules()]:
+        if source.name != "_build_info.py":
+            named |= set(re.findall(r'"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)"', source.read_text()))
+    own = {name for name in documented if name.startswith("TF_ADASUM_")}
+    assert named - _EXPORTED_ONLY - _NO_VARIABLES <= documented
+    assert own <= named
