@@ -21,7 +21,9 @@ namespace {
 using Work = std::function<void(int)>;
 
 std::mutex mutex;
-std::condition_variable changed;
+// For those that wait for a whole device, whose streams may end meanwhile.
+std::condition_variable device_changed;
+int num_device_waiters = 0;
 
 enum class When { kSoon, kSlow, kLate };
 
@@ -52,6 +54,9 @@ struct CUstream_st {
   // Counted from the stream's beginning.
   int64_t num_put = 0, num_done = 0, num_wanted = 0;
   bool is_ending = false;
+  // For the stream's thread, and for those that wait for what it does. One for all streams would
+  // wake dozens of threads at every kernel.
+  std::condition_variable to_do, done;
   std::thread thread;
 };
 
@@ -63,6 +68,9 @@ struct Record {
   CUstream_st* stream;
   int64_t number;
   bool is_done = false;
+  std::condition_variable done;
+
+  Record(CUstream_st* stream, int64_t number) : stream(stream), number(number) {}
 };
 
 }  // namespace
@@ -85,27 +93,27 @@ std::set<CUstream_st*>& Streams() {
 // Under the mutex from here on.
 int64_t Put(CUstream_st* stream, Work work) {
   stream->waiting.push_back(std::move(work));
-  changed.notify_all();
+  stream->to_do.notify_one();
   return ++stream->num_put;
 }
 
 void Want(CUstream_st* stream, int64_t number) {
   if (stream->num_wanted >= number) return;
   stream->num_wanted = number;
-  changed.notify_all();
+  stream->to_do.notify_one();
 }
 
 void AwaitAll(std::unique_lock<std::mutex>& lock, CUstream_st* stream) {
   const int64_t all = stream->num_put;
   Want(stream, all);
-  changed.wait(lock, [=] { return stream->num_done >= all; });
+  stream->done.wait(lock, [=] { return stream->num_done >= all; });
 }
 
 void Run(CUstream_st* stream) {
   std::mt19937 random(std::random_device{}());
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
-    changed.wait(lock, [=] {
+    stream->to_do.wait(lock, [=] {
       if (stream->waiting.empty()) return stream->is_ending;
       return TheWhen() != When::kLate || stream->num_done < stream->num_wanted;
     });
@@ -118,7 +126,8 @@ void Run(CUstream_st* stream) {
     work = nullptr;
     lock.lock();
     ++stream->num_done;
-    changed.notify_all();
+    stream->done.notify_all();
+    if (num_device_waiters > 0) device_changed.notify_all();
   }
 }
 
@@ -149,7 +158,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     AwaitAll(lock, stream);
     stream->is_ending = true;
     Streams().erase(stream);
-    changed.notify_all();
+    stream->to_do.notify_one();
+    device_changed.notify_all();
   }
   stream->thread.join();
   delete stream;
@@ -164,13 +174,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaDeviceSynchronize() {
   std::unique_lock<std::mutex> lock(mutex);
+  ++num_device_waiters;
   const std::set<CUstream_st*> streams = Streams();
   for (CUstream_st* stream : streams) {
     if (Streams().count(stream) == 0 || stream->device != CurrentDevice()) continue;
     const int64_t all = stream->num_put;
     Want(stream, all);
-    changed.wait(lock, [=] { return Streams().count(stream) == 0 || stream->num_done >= all; });
+    device_changed.wait(lock,
+                        [=] { return Streams().count(stream) == 0 || stream->num_done >= all; });
   }
+  --num_device_waiters;
   return cudaSuccess;
 }
 
@@ -186,11 +199,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event->device != stream->device) Die("an event recorded in a stream of another device");
-  auto record = std::make_shared<Record>(Record{stream, 0});
+  auto record = std::make_shared<Record>(stream, 0);
   std::lock_guard<std::mutex> lock(mutex);
   record->number = Put(stream, [record](int) {
     std::lock_guard<std::mutex> done(mutex);
     record->is_done = true;
+    record->done.notify_all();
   });
   event->newest = record;
   return cudaSuccess;
@@ -211,7 +225,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     std::unique_lock<std::mutex> waiting(mutex);
     if (record->is_done) return;
     Want(record->stream, record->number);
-    changed.wait(waiting, [&] { return record->is_done; });
+    record->done.wait(waiting, [&] { return record->is_done; });
   });
   return cudaSuccess;
 }
