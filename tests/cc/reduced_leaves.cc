@@ -10,6 +10,7 @@
 #include "cc/core/error.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
+#include "tests/cc/normals.h"
 #include "tests/cc/tree.h"
 
 namespace adasum {
@@ -55,13 +56,13 @@ void CheckInputsUntouched(const Leaves& inputs, const Leaves& before) {
 
 Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
   std::mt19937 random(size * 1000 + static_cast<int>(dtype));
-  std::normal_distribution<double> normal;
+  Normals normal(random());
   Leaves leaves(size);
   for (auto& leaf : leaves) {
     for (int64_t count : counts) {
       std::vector<double> values(count);
       for (double& value : values) {
-        value = IsFloating(dtype)       ? normal(random)
+        value = IsFloating(dtype)       ? normal()
                 : dtype == DType::kBool ? random() % 3 > 0
                                         : static_cast<int>(random() % 2001) - 1000;
       }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/cc/check.h"
+#include "tests/cc/normals.h"
 #include "tests/cc/tree.h"
 
 namespace adasum {
@@ -28,10 +29,10 @@ double Roundoff(DType dtype) {
 }
 
 std::vector<double> DrawVector(DType dtype, int64_t count, std::mt19937* random) {
-  std::normal_distribution<double> normal;
+  Normals normal((*random)());
   std::vector<double> values(count);
   for (double& value : values) {
-    value = normal(*random);
+    value = normal();
     if (!IsFloating(dtype)) value = dtype == DType::kBool ? value > 0 : std::trunc(1000 * value);
   }
   return Elements(dtype, values).Values();
