@@ -18,7 +18,6 @@ class Reduction:
 
     Args:
         name: what `reduction=` takes.
-        summary: the mathematics, in one line.
         floats_only: whether only float16, bfloat16, float32 and float64 can be reduced.
         combine_pair: makes one tensor of two in TensorFlow's operations, for micro-batches, which
             meet in the same tree as ranks; of their shape and dtype.
@@ -26,7 +25,6 @@ class Reduction:
     """
 
     name: str
-    summary: str
     floats_only: bool
     combine_pair: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     divides_leaves: bool = False

@@ -54,7 +54,6 @@ def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
 
 REDUCTION = Reduction(
     name="adasum",
-    summary="(1 - a.b / (2|a|^2)) a + (1 - a.b / (2|b|^2)) b, pairwise in a tree",
     floats_only=True,
     combine_pair=combine_pair,
 )

@@ -1,4 +1,4 @@
-"""Mean: what data-parallel training usually does."""
+"""Mean, the sum of x_i / N: what data-parallel training usually does."""
 
 import tensorflow as tf
 
@@ -6,7 +6,6 @@ from tf_adasum.collectives.reductions import Reduction
 
 REDUCTION = Reduction(
     name="mean",
-    summary="sum of x_i / N",
     floats_only=False,
     combine_pair=tf.add,
     divides_leaves=True,

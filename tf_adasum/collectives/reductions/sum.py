@@ -1,7 +1,7 @@
-"""Sum: what synchronous SGD with a scaled learning rate does."""
+"""Sum of x_i: what synchronous SGD with a scaled learning rate does."""
 
 import tensorflow as tf
 
 from tf_adasum.collectives.reductions import Reduction
 
-REDUCTION = Reduction(name="sum", summary="sum of x_i", floats_only=False, combine_pair=tf.add)
+REDUCTION = Reduction(name="sum", floats_only=False, combine_pair=tf.add)
