@@ -39,6 +39,6 @@ def test_one_reference_each(name):
 
 
 @pytest.mark.parametrize("name", reductions.names())
-def test_described(name):
+def test_registered_by_its_name(name):
     reduction = reductions.ALL[name]
     assert reduction.name == name
