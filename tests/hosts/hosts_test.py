@@ -1,7 +1,7 @@
 """adasumrun over two hosts, joined by a cable: shared memory inside, MPI over TCP across.
 
-The hosts are namespaces of this machine (two_hosts.py), and mpirun reaches the second one as by
-ssh: its processes are no children of the launcher.
+The hosts are namespaces of this machine (benchmarks/hosts/namespaces.py), and mpirun reaches the
+second one as by ssh: its processes are no children of the launcher.
 """
 
 import json
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from adasumrun import hosts
+from benchmarks.hosts.namespaces import Hosts
 from tests import programs
 from tests.hosts import reduce_program
-from tests.hosts.two_hosts import TwoHosts
 
 LIMIT_SECONDS = 120
 PROGRAM = str(Path(reduce_program.__file__))
@@ -26,7 +26,7 @@ IS_LAST = '[ "$OMPI_COMM_WORLD_RANK" = $((OMPI_COMM_WORLD_SIZE - 1)) ]'
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    with TwoHosts(tmp_path_factory.mktemp("hosts")) as made:
+    with Hosts(tmp_path_factory.mktemp("hosts")) as made:
         yield made
 
 

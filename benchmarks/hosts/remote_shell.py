@@ -1,7 +1,7 @@
-"""What ssh is to mpirun, between two hosts of one machine: a server that runs commands, its client.
+"""What ssh is to mpirun, between hosts of one machine: a server that runs commands, its client.
 
     remote_shell.py serve PORT
-    remote_shell.py run ADDRESS PORT [OPTIONS...] HOST COMMAND...
+    remote_shell.py run HOST=ADDRESS,... PORT HOST COMMAND...
 
 As with sshd, a command is a child of the server, knows nothing of the client's environment and goes
 on if the client ends. Its exit code is not passed on. It takes orders from everybody who reaches
@@ -53,5 +53,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(int(sys.argv[2]))
     else:
-        # The host's name, which mpirun puts before the command, is this address'.
-        run(sys.argv[2], int(sys.argv[3]), sys.argv[5:])
+        addresses = dict(pair.split("=") for pair in sys.argv[2].split(","))
+        run(addresses[sys.argv[4]], int(sys.argv[3]), sys.argv[5:])

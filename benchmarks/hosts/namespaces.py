@@ -1,4 +1,4 @@
-"""Two hosts on one machine: a network namespace and a host name each, and a cable between them.
+"""Hosts on one machine: a network namespace and a host name each, and cables to a switch.
 
 A host lives as long as the process that holds its namespaces. They have no names, so that nothing
 is left behind, however this process ends. Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) and the
@@ -70,6 +70,11 @@ class Host:
         _run(self.command("ip", "address", "add", f"{self.address}/24", "dev", "eth0"))
         _run(self.command("ip", "link", "set", "eth0", "up"))
 
+    def limit(self, rate: str) -> None:
+        """Lets eth0 send no faster than `rate`, by a token bucket."""
+        bucket = f"tc qdisc add dev eth0 root tbf rate {rate} burst 256k latency 50ms"
+        _run(self.command(*bucket.split()))
+
     def sent_bytes(self, device: str) -> int:
         """Returns how many bytes have left through `device`: eth0, the cable, or lo."""
         said = _run(self.command("ip", "-json", "-statistics", "link", "show", "dev", device))
@@ -81,41 +86,61 @@ class Host:
         self._holder.wait(LIMIT_SECONDS)
 
 
-class TwoHosts:
-    """A context in which `hosts` are connected and `agent` takes mpirun from one to the other.
+class Hosts:
+    """A context in which `hosts` are connected and `agent` takes mpirun from one to the others.
 
     Args:
       folder: where the agent's script is written.
+      number: how many hosts.
+      rate: what each host may send, as tc takes it ("1gbit"); None for what the machine can do.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, number: int = 2, rate: str | None = None):
         self.agent = folder / "agent"
         self.hosts: list[Host] = []
+        self._number = number
+        self._rate = rate
+        self._switch: Host | None = None
 
-    def __enter__(self) -> TwoHosts:
+    def __enter__(self) -> Hosts:
         try:
-            for number in (1, 2):
+            self._switch = Host("adasumswitch", "")
+            for number in range(1, self._number + 1):
                 self.hosts.append(Host(f"adasum{number}", f"10.213.7.{number}"))
-            for host in self.hosts:
+            for host in (self._switch, *self.hosts):
                 host.await_name()
-            first, second = self.hosts
-            cable = (
-                f"ip link add eth0 netns {first.pid} type veth peer name eth0 netns {second.pid}"
-            )
-            _run(cable.split())
-            for host in self.hosts:
-                host.connect()
-            shell = shlex.join([sys.executable, str(_REMOTE_SHELL), "run", second.address])
-            self.agent.write_text(f'#!/bin/sh\nexec {shell} {_PORT} "$@"\n')
-            self.agent.chmod(stat.S_IRWXU)
+            self._connect()
+            self._write_agent()
         except BaseException:
             self.__exit__()
             raise
         return self
 
+    def _connect(self) -> None:
+        """A cable from each host to a switch."""
+        assert self._switch is not None
+        switch = self._switch
+        _run(switch.command(*"ip link add switch type bridge".split()))
+        _run(switch.command(*"ip link set switch up".split()))
+        for number, host in enumerate(self.hosts, 1):
+            ends = f"eth0 netns {host.pid} type veth peer name port{number} netns {switch.pid}"
+            _run(f"ip link add {ends}".split())
+            _run(switch.command(*f"ip link set port{number} master switch up".split()))
+            host.connect()
+            if self._rate:
+                host.limit(self._rate)
+
+    def _write_agent(self) -> None:
+        addresses = ",".join(f"{host.name}={host.address}" for host in self.hosts)
+        shell = shlex.join([sys.executable, str(_REMOTE_SHELL), "run", addresses, str(_PORT)])
+        self.agent.write_text(f'#!/bin/sh\nexec {shell} "$@"\n')
+        self.agent.chmod(stat.S_IRWXU)
+
     def __exit__(self, *exception: object) -> None:
         for host in self.hosts:
             host.close()
+        if self._switch is not None:
+            self._switch.close()
 
 
 def _end_with_parent() -> None:

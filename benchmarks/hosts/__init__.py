@@ -1,0 +1,1 @@
+"""Allreduces between hosts, over a wire of a known rate."""

@@ -1,0 +1,90 @@
+"""Times allreduces between hosts over a wire of a known rate, against MPI's own and its floor.
+
+    .venv/bin/python -m benchmarks.hosts --hosts=2 --ranks_per_host=2 --json=hosts.json
+
+The hosts are network namespaces of this machine, and each end of the wire sends through a token
+bucket of --rate. Needs root. Columns: median and quartiles over the repetitions (each the time of
+the slowest rank), ratio to MPI's Allreduce(SUM) of one flat buffer in the same run, and to the
+floor: the 2 (h - 1) / h * bytes that a host of h must send, at the wire's rate.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from absl import app, flags
+
+from benchmarks.hosts.namespaces import Hosts
+
+FLAGS = flags.FLAGS
+flags.DEFINE_integer("hosts", 2, "Number of hosts.", lower_bound=2)
+flags.DEFINE_integer("ranks_per_host", 1, "Ranks on each.", lower_bound=1)
+flags.DEFINE_integer("megabits", 1000, "Rate of each host's end of the wire, Mbit/s.")
+flags.DEFINE_integer("repetitions", 7, "Repetitions of each.", lower_bound=1)
+flags.DEFINE_list(
+    "case",
+    ["1024", "65536", "1048576", "resnet50", "bert-base"],
+    "Gradient lists, and float32 elements of single tensors.",
+)
+flags.DEFINE_string("json", None, "Where all figures are written.")
+
+_LIMIT_SECONDS = 1800
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(_) -> None:
+    """Starts the ranks on the hosts and prints a Markdown table."""
+    if os.geteuid() != 0:
+        sys.exit(
+            "benchmarks.hosts: expected root, which makes hosts of namespaces. Run it by sudo."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        measured = _measure(Path(folder))
+    measured["megabits"] = FLAGS.megabits
+    print(f"{measured['hosts']} hosts, {measured['ranks']} ranks, {FLAGS.megabits} Mbit/s\n")
+    print("| case | method | median ms | quartiles ms | / MPI | / floor |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for row in measured["rows"]:
+        for line in _lines(row, measured["hosts"]):
+            print(line)
+    if FLAGS.json:
+        Path(FLAGS.json).write_text(json.dumps(measured, indent=1))
+
+
+def _measure(folder: Path) -> dict:
+    results = folder / "results.json"
+    with Hosts(folder, FLAGS.hosts, f"{FLAGS.megabits}mbit") as network:
+        places = ",".join(f"{host.name}:{FLAGS.ranks_per_host}" for host in network.hosts)
+        command = network.hosts[0].command(
+            *(sys.executable, "-m", "adasumrun", f"--timeout={_LIMIT_SECONDS}"),
+            *("-np", str(FLAGS.hosts * FLAGS.ranks_per_host), "-H", places),
+            *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}"),
+            *(sys.executable, "-m", "benchmarks.hosts.program"),
+            *(str(results), str(FLAGS.repetitions), *FLAGS.case),
+        )
+        paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+        if subprocess.run(command, env=environment, check=False).returncode != 0:
+            sys.exit("benchmarks.hosts: the ranks failed; what they said stands above.")
+    return json.loads(results.read_text())
+
+
+def _lines(row: dict, num_hosts: int) -> list[str]:
+    floor = 2 * (num_hosts - 1) / num_hosts * row["bytes"] * 8 / (FLAGS.megabits * 1e6)
+    mpi = np.median(row["seconds"]["MPI"])
+    lines = []
+    for method, seconds in row["seconds"].items():
+        low, median, high = np.percentile(seconds, [25, 50, 75])
+        cells = [row["case"], method, f"{median * 1e3:.1f}"]
+        cells += [f"{low * 1e3:.1f} .. {high * 1e3:.1f}", f"{median / mpi:.2f}"]
+        cells.append(f"{median / floor:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+if __name__ == "__main__":
+    app.run(main)

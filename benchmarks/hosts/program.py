@@ -1,0 +1,50 @@
+"""What every rank runs: allreduces of single tensors and gradient lists, interleaved with MPI's.
+
+benchmarks.hosts starts it. Rank 0 writes its figures, in seconds, to the JSON file that is named.
+"""
+
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+from mpi4py import MPI
+
+import tf_adasum as adasum
+from benchmarks.gradient_lists import LISTS
+from benchmarks.interleaved import interleave
+
+
+def main(path: str, repetitions: int, cases: list[str]) -> None:
+    """Measures the cases, each the name of a gradient list or the elements of one tensor."""
+    world = adasum.world()
+    rows = []
+    for case in cases:
+        shapes = LISTS[case]() if case in LISTS else [(int(case),)]
+        num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
+        timings = interleave(MPI.COMM_WORLD, _methods(shapes), repetitions)
+        rows.append({"case": case, "bytes": num_bytes, "seconds": timings})
+    if world.rank == 0:
+        with open(path, "w") as file:
+            json.dump({"ranks": world.size, "hosts": len(world.hosts), "rows": rows}, file)
+
+
+def _methods(shapes: list) -> dict:
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    flat = np.random.default_rng(adasum.rank()).standard_normal(sum(sizes), np.float32)
+    result = np.empty_like(flat)
+    arrays = np.split(flat, np.cumsum(sizes)[:-1])
+    tensors = [tf.constant(array, shape=shape) for array, shape in zip(arrays, shapes, strict=True)]
+    return {
+        "MPI": lambda: MPI.COMM_WORLD.Allreduce(flat, result),
+        "sum": lambda: adasum.allreduce(tensors, "sum"),
+        "Adasum": lambda: adasum.allreduce(tensors, "adasum"),
+        "sum inside, Adasum across": lambda: adasum.allreduce(tensors, local_reduction="sum"),
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
