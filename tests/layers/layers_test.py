@@ -39,7 +39,7 @@ for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callba
 NATIVE_USERS = {"communicator", "allreduce", "device", "gradients", "simulate"}
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
-_NO_VARIABLES = {"AT_ONCE", "HAS_CUDA"}
+_NO_VARIABLES = {"HAS_CUDA", "RECURSIVE_DOUBLING", "RECURSIVE_HALVING"}
 # These decide and count; they must be usable where there is no TensorFlow. The launcher is, too.
 PURE = ("distribute/policy", "distribute/bucketing")
 
