@@ -9,6 +9,7 @@ import pytest
 from tools.lint import ROOT, cxx_sources
 
 LONGEST_FILE = 300
+MOST_FILES_OF_A_WALK = 15
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 # What an included path starts with, and the paths that may include it.
@@ -208,3 +209,14 @@ def test_every_environment_variable_is_documented():
     own = {name for name in documented if name.startswith("TF_ADASUM_")}
     assert named - _EXPORTED_ONLY - _NO_VARIABLES <= documented
     assert own <= named
+
+
+def test_the_walk_of_one_gradient_is_short():
+    """The numbered list in section 3 of docs/architecture.md."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    section = text.partition("## 3. The walk of one gradient")[2].partition("\n## ")[0]
+    walk = re.findall(r"^\d+\. `(.+)`$", section, re.MULTILINE)
+    assert len(walk) == len(set(walk)) <= MOST_FILES_OF_A_WALK
+    assert walk[0] == "tf_adasum/optimizers/mixin.py"
+    assert "MPI_Isend" in (ROOT / walk[-1]).read_text()
+    assert [path for path in walk if not (ROOT / path).exists()] == []
