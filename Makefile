@@ -1,7 +1,7 @@
 # From a fresh checkout: `make demo` trains, `make test` tests. Every step leaves a stamp under .venv, or is
 # Bazel's, so that a second call repeats nothing that is finished.
 
-# Arguments of the demo, e.g. make demo DEMO="--epochs=4"
+# Arguments of the demo, e.g. make demo DEMO="--seed=1"; make demo DEMO=--help lists them
 DEMO ?=
 # Arguments of the benchmark, e.g. make bench BENCH="--max_exponent=20"
 BENCH ?=
@@ -38,7 +38,7 @@ endif
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    set up, build and train the digits model on 4 ranks, once per reduction"
+	@echo "make demo    set up, build and train the digits model as 1 and as 32 workers, once per reduction"
 	@echo "make test    set up, build and run the tests"
 	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"

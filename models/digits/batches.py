@@ -67,4 +67,7 @@ class ShiftedImages:
         return self._batches(tf.data.Dataset.range(len(self)).batch(batch_size))
 
     def _batches(self, indices: tf.data.Dataset) -> tf.data.Dataset:
-        return indices.map(self.at).prefetch(tf.data.AUTOTUNE)
+        options = tf.data.Options()
+        # A rank was seen to wait for a minute at the end of `fit` for the thread that tunes.
+        options.autotune.enabled = False
+        return indices.map(self.at).prefetch(2).with_options(options)

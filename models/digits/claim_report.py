@@ -1,12 +1,13 @@
-"""The table and the plot of the runs that models.digits.claim makes."""
+"""One worker against many: the table and the plot of models.digits.claim and of the demo."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from models.digits.results import COLORS, label
+from models.digits.results import COLORS, label, markdown
 
 MARGIN = 0.015
 
@@ -15,7 +16,7 @@ def target(runs: Sequence[dict[str, Any]]) -> float:
     """1.5 points less than one worker's best accuracy: the median over its seeds.
 
     Args:
-        runs: what `models.digits.claim.run` returns, one worker's among them.
+        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
 
     Raises:
         ValueError: there is no run of one worker.
@@ -35,29 +36,27 @@ def epochs_to(run: dict[str, Any], accuracy: float) -> int | None:
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """Markdown: epochs to the target and accuracies, as median [min .. max] over the seeds.
+    """Markdown: epochs to the target and accuracies, as median [min .. max] of several seeds.
 
     Args:
-        runs: what `models.digits.claim.run` returns, one worker's among them.
+        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
 
     Returns:
         A table with a line for each number of workers and reduction.
     """
     wanted = target(runs)
-    lines = [
-        f"| workers | reduction | epochs to {wanted:.1%} | best accuracy | final accuracy |",
-        "|--------:|-----------|------------------|---------------|----------------|",
-    ]
+    reach = f"epochs to {wanted:.1%}"
+    rows = [("workers", "reduction", reach, "best accuracy", "final accuracy")]
     for (workers, reduction), group in _groups(runs).items():
-        cells = [
+        row = (
             str(workers),
             label(reduction),
             _epochs([epochs_to(run, wanted) for run in group], len(group[0]["accuracies"])),
             _percent([max(run["accuracies"]) for run in group]),
             _percent([run["accuracies"][-1] for run in group]),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        )
+        rows.append(row)
+    return markdown(rows)
 
 
 def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[int, str], list[dict[str, Any]]]:
@@ -78,8 +77,10 @@ def _epochs(reached: Sequence[int | None], limit: int) -> str:
 
 
 def _percent(accuracies: Sequence[float]) -> str:
-    spread = f"[{min(accuracies):.1%} .. {max(accuracies):.1%}]"
-    return f"{median(accuracies):.1%} {spread}"
+    middle = f"{median(accuracies):.1%}"
+    if len(accuracies) == 1:
+        return middle
+    return f"{middle} [{min(accuracies):.1%} .. {max(accuracies):.1%}]"
 
 
 def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
@@ -88,7 +89,7 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
     Lines are medians over the seeds, the shades their ranges.
 
     Args:
-        runs: what `models.digits.claim.run` returns, one worker's among them.
+        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
         path: PNG file to write; none is written if there is one worker only.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -105,6 +106,7 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         for (workers, reduction), group in groups.items():
             if workers in (1, count):
                 _draw(axes, reduction, group)
+                _mark_epoch(axes, reduction, group, target(runs))
         axes.axhline(1 - target(runs), color="0.4", linewidth=1, linestyle=":", label="target")
         axes.set_title(f"{count} workers", loc="left")
         axes.set_xlabel("epoch")
@@ -132,6 +134,24 @@ def _draw(axes, reduction: str, group: Sequence[dict[str, Any]]) -> None:
     ]
     epochs = range(1, len(by_epoch) + 1)
     color = COLORS[reduction]
-    axes.plot(epochs, [median(values) for values in by_epoch], color=color, label=label(reduction))
+    style = {"color": color, "linestyle": "--" if reduction == "none" else "-"}
+    axes.plot(epochs, [median(values) for values in by_epoch], label=label(reduction), **style)
     low, high = [min(values) for values in by_epoch], [max(values) for values in by_epoch]
     axes.fill_between(epochs, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _mark_epoch(axes, reduction: str, group: Sequence[dict[str, Any]], wanted: float) -> None:
+    """Marks the epoch, a median as in the table, that reaches the target; nothing if none does."""
+    reached = [epochs_to(run, wanted) for run in group]
+    epoch = median(math.inf if one is None else one for one in reached)
+    if epoch < math.inf:
+        color = COLORS[reduction]
+        axes.plot([epoch], [1 - wanted], "o", color=color, markersize=5)
+        axes.annotate(
+            f"{epoch:g}",
+            (epoch, 1 - wanted),
+            xytext=(3, 4),
+            textcoords="offset points",
+            color=color,
+            fontweight="bold",
+        )

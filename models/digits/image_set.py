@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,20 +95,30 @@ def _is_prepared(builder: tfds.core.DatasetBuilder) -> bool:
 
 def _prepare(builder: tfds.core.DatasetBuilder, name: str) -> None:
     """Writes the data set into its folder; a half-written one never gets its final name."""
-    if not isinstance(builder, dataset.Digits) and not _network_is_there():
+    at_hand = isinstance(builder, dataset.Digits)
+    if not at_hand and not _network_is_there():
         # tensorflow_datasets itself would try again and again for minutes.
         raise ImageSetError(
             f"--dataset={name} is not prepared in {builder.data_path} and {_PROBE_URL} does not "
             f"answer within {_PROBE_SECONDS} s: prepare it where there is a network and name the "
             "folder with --data_dir, or use --dataset=digits."
         )
-    tfds.display_progress_bar(tf_adasum.rank() == 0)
+    # Nothing is said about the second that it takes to write what is at hand.
+    speaks = tf_adasum.rank() == 0 and not at_hand
+    tfds.display_progress_bar(speaks)
     try:
-        builder.download_and_prepare()
+        with contextlib.nullcontext() if speaks else _silent_stdout():
+            builder.download_and_prepare()
     except Exception:
         # On a shared file system another host's rank may have been first.
         if not _is_prepared(_builder(name, builder.data_path.parents[1])):
             raise
+
+
+@contextlib.contextmanager
+def _silent_stdout() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 def _network_is_there() -> bool:

@@ -44,74 +44,43 @@ def _square(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.add_n([tf.reduce_sum(tf.square(tensor)) for tensor in tensors])
 
 
-class Curve(keras.callbacks.Callback):
-    """Records orthogonality and test accuracy at step 0 and every few steps.
+class GradientOrthogonality:
+    """Orthogonality of the replicas' gradients while a model trains.
 
     Each replica draws batches of its own for a measurement, the same in every run, whatever
     reduction trains the model; the orthogonality is the mean over them.
 
     Args:
         strategy: the `AdasumStrategy` of the model.
+        model: returns logits.
         train: the examples to draw from.
-        test: the examples of the accuracy.
         batch_size: examples in a batch.
-        every: steps from one measurement to the next.
 
-    Attributes:
-        points: list of `{"step", "orthogonality", "accuracy"}`, filled on every rank.
+    Example:
+        >>> measure = GradientOrthogonality(strategy, model, train, 32)
+        >>> at_start = measure(0)
     """
 
     def __init__(
         self,
         strategy: tf_adasum.AdasumStrategy,
+        model: keras.Model,
         train: ShiftedImages,
-        test: ShiftedImages,
         batch_size: int,
-        every: int,
     ):
-        super().__init__()
-        self.points: list[dict[str, float]] = []
-        self._strategy, self._train, self._test = strategy, train, test
-        self._batch_size, self._every, self._step = batch_size, every, 0
+        self._strategy, self._model, self._train = strategy, model, train
+        self._batch_size = batch_size
         self._orthogonality = tf.function(self._orthogonality_of_draw)
-        self._accuracy = tf.function(self._test_accuracy)
 
-    def on_train_begin(self, logs=None) -> None:
-        """Measures the untrained model."""
-        self._record()
-
-    def on_train_batch_end(self, batch: int, logs=None) -> None:
-        """Measures after every `every` steps."""
-        self._step += 1
-        if self._step % self._every == 0:
-            self._record()
-
-    def on_train_end(self, logs=None) -> None:
-        """Measures the trained model."""
-        if self._step % self._every:
-            self._record()
-
-    def _record(self) -> None:
-        draws = range(self._step * _DRAWS, (self._step + 1) * _DRAWS)
-        self.points.append(
-            {
-                "step": self._step,
-                "orthogonality": float(
-                    np.mean([self._orthogonality(tf.constant(draw)) for draw in draws])
-                ),
-                "accuracy": float(self._accuracy()),
-            }
-        )
+    def __call__(self, step: int) -> float:
+        """Measures; collective, the same on all ranks. Each step has batches of its own."""
+        draws = range(step * _DRAWS, (step + 1) * _DRAWS)
+        return float(np.mean([self._orthogonality(tf.constant(draw)) for draw in draws]))
 
     def _orthogonality_of_draw(self, draw: tf.Tensor) -> tf.Tensor:
         per_replica = self._strategy.run(self._gradients, args=(draw,))
         local = [self._strategy.experimental_local_results(value) for value in per_replica]
         return orthogonality(list(zip(*local)))
-
-    def _test_accuracy(self) -> tf.Tensor:
-        images, labels = self._test.at(tf.range(len(self._test)))
-        right = tf.argmax(self.model(images, training=False), axis=-1) == labels
-        return tf.reduce_mean(tf.cast(right, tf.float32))
 
     def _gradients(self, draw: tf.Tensor) -> list[tf.Tensor]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -120,9 +89,9 @@ class Curve(keras.callbacks.Callback):
         )
         images, labels = self._train.at(drawn)
         with tf.GradientTape() as tape:
-            logits = self.model(images, training=True)
+            logits = self._model(images, training=True)
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
             )
-        variables = self.model.trainable_variables
+        variables = self._model.trainable_variables
         return tape.gradient(loss, [variable.value for variable in variables])

@@ -9,6 +9,10 @@ from typing import Any
 _HEADERS = ("reduction", "test accuracy", "loss", "seconds", "orthogonality first", "last")
 # Colours that the colour-blind can tell apart.
 COLORS = {"adasum": "#0072b2", "mean": "#e69f00", "sum": "#cc3311", "none": "#555555"}
+_TITLES = {
+    "accuracy": "Test accuracy",
+    "orthogonality": "Orthogonality of the workers' gradients",
+}
 _LABELS = {"adasum": "Adasum", "none": "one worker"}
 
 
@@ -30,8 +34,16 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
         >>> print(table([{"reduction": "sum", "accuracy": 0.5, "loss": 1.0, "seconds": 2.0,
         ...               "curve": [{"step": 0, "orthogonality": 0.25, "accuracy": 0.1}]}]))
     """
-    rows = [_HEADERS] + [_cells(run) for run in runs]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADERS))]
+    return markdown([_HEADERS] + [_cells(run) for run in runs])
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with aligned columns, to be read as plain text too.
+
+    Args:
+        rows: cells, the headers first.
+    """
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |"
         for row in rows
@@ -41,14 +53,13 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _cells(run: dict[str, Any]) -> tuple[str, ...]:
-    curve = run["curve"]
+    ends = (run["curve"][0], run["curve"][-1])
     return (
         run["reduction"],
         f"{run['accuracy']:.1%}",
         f"{run['loss']:.3g}",
         f"{run['seconds']:.1f}",
-        f"{curve[0]['orthogonality']:.2f}",
-        f"{curve[-1]['orthogonality']:.2f}",
+        *(f"{end['orthogonality']:.2f}" if "orthogonality" in end else "-" for end in ends),
     )
 
 
@@ -62,7 +73,7 @@ def without_nan(value: Any) -> Any:
 
 
 def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
-    """Draws test accuracy and orthogonality over the steps, one line for each reduction.
+    """Draws test accuracy over the steps, and orthogonality where all runs have measured it.
 
     Args:
         runs: what `models.digits.train.train` returns, all with the same number of workers.
@@ -71,19 +82,46 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    quantities = ["accuracy"]
+    if all("orthogonality" in run["curve"][0] for run in runs):
+        quantities.append("orthogonality")
+    figure = Figure(figsize=(5 * len(quantities), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    accuracy, orthogonality = figure.subplots(1, 2)
-    for run in runs:
-        _lines(run, accuracy, orthogonality)
+    panels = dict(zip(quantities, figure.subplots(1, len(quantities), squeeze=False)[0]))
+    for quantity, axes in panels.items():
+        for run in runs:
+            _line(axes, run, quantity)
+        axes.set_title(_TITLES[quantity], loc="left")
+        axes.set_ylim(0, 1.02)
+        axes.set_xlabel("step")
+        axes.grid(color="0.92")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0.01)
+    panels["accuracy"].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    panels["accuracy"].legend(frameon=False, loc="best")
     workers = runs[0]["workers"]
-    accuracy.set_title("Test accuracy", loc="left")
-    accuracy.set_ylim(0, 1.02)
-    accuracy.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    orthogonality.set_title("Orthogonality of the workers' gradients", loc="left")
-    orthogonality.set_ylim(0, 1.02)
-    orthogonality.axhline(1 / workers, color="0.6", linewidth=1, linestyle=":")
-    orthogonality.annotate(
+    if "orthogonality" in panels:
+        _mark_parallel(panels["orthogonality"], workers)
+    figure.suptitle(
+        f"{workers} workers, {runs[0]['optimizer']}, learning rate {runs[0]['learning_rate']:g}",
+        fontsize="medium",
+    )
+    figure.savefig(path, dpi=150)
+
+
+def _line(axes, run: dict[str, Any], quantity: str) -> None:
+    steps = [point["step"] for point in run["curve"]]
+    values = [point[quantity] for point in run["curve"]]
+    reduction = run["reduction"]
+    style = {"color": COLORS[reduction], "label": label(reduction)}
+    axes.plot(steps, values, linewidth=2, marker="o", markersize=3, **style)
+
+
+def _mark_parallel(axes, workers: int) -> None:
+    """Marks the least orthogonality, that of equal gradients."""
+    axes.axhline(1 / workers, color="0.6", linewidth=1, linestyle=":")
+    axes.annotate(
         f"all parallel: 1/{workers}",
         (1, 1 / workers),
         xycoords=("axes fraction", "data"),
@@ -94,24 +132,3 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         color="0.4",
         fontsize="small",
     )
-    for axes in (accuracy, orthogonality):
-        axes.set_xlabel("step")
-        axes.grid(color="0.92")
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.margins(x=0.01)
-    accuracy.legend(frameon=False, loc="best")
-    figure.suptitle(
-        f"{workers} workers, {runs[0]['optimizer']}, learning rate {runs[0]['learning_rate']:g}",
-        fontsize="medium",
-    )
-    figure.savefig(path, dpi=150)
-
-
-def _lines(run: dict[str, Any], accuracy, orthogonality) -> None:
-    reduction = run["reduction"]
-    steps = [point["step"] for point in run["curve"]]
-    style = {"color": COLORS[reduction], "label": label(reduction)}
-    style |= {"linewidth": 2, "marker": "o", "markersize": 3}
-    accuracy.plot(steps, [point["accuracy"] for point in run["curve"]], **style)
-    orthogonality.plot(steps, [point["orthogonality"] for point in run["curve"]], **style)

@@ -49,6 +49,16 @@ def test_table_of_training():
     assert cells[3] == ["sum", "10.0%", "nan", "12.3", "0.25", "0.75"]
 
 
+def test_orthogonality_may_be_left_out(tmp_path):
+    run = trained("mean", 0.9)
+    for point in run["curve"]:
+        del point["orthogonality"]
+    cells = [cell.strip() for cell in results.table([run]).splitlines()[2].strip("|").split("|")]
+    assert cells[3:] == ["12.3", "-", "-"]
+    results.plot([run], str(tmp_path / "plot.png"))
+    assert (tmp_path / "plot.png").exists()
+
+
 def test_diverged_loss_becomes_null_in_json():
     runs = results.without_nan([trained("sum", 0.1, math.nan), trained("mean", 0.9)])
     read = json.loads(json.dumps(runs, allow_nan=False))
@@ -64,6 +74,7 @@ def test_target_is_below_the_median_of_the_best_epochs():
 
 def test_table_of_the_claim():
     rows = claim_report.table(CLAIM).splitlines()
+    assert len({len(row) for row in rows}) == 1, "columns are aligned"
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
     assert "96.5%" in rows[0]
     assert cells[0][:3] == ["1", "one worker", "2 [2 .. > 3]"]
@@ -74,7 +85,7 @@ def test_table_of_the_claim():
         "97.0% [96.5% .. 98.0%]",
         "96.5% [30.0% .. 98.0%]",
     ]
-    assert cells[2][:3] == ["8", "mean", "> 3"]
+    assert cells[2] == ["8", "mean", "> 3", "30.0%", "30.0%"]
 
 
 def test_plots_are_png_files(tmp_path):
