@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -31,6 +32,14 @@ class NoSilentSkips:
             self.skipped.append(report.nodeid)
 
 
+class FrozenImports:
+    """Leaves what the tests have imported, TensorFlow's million objects, to no later collection."""
+
+    def pytest_collection_finish(self) -> None:
+        """Takes a tenth off the time of a test that trains."""
+        gc.freeze()
+
+
 def main(arguments: list[str]) -> int:
     """Runs the files and returns the exit code; no cases and skipped cases count as failure."""
     if NATIVE_STACK.exists():
@@ -51,7 +60,7 @@ def main(arguments: list[str]) -> int:
     ]
     if xml:
         options.append(f"--junit-xml={xml}")
-    code = int(pytest.main(options + arguments, plugins=[skips]))
+    code = int(pytest.main(options + arguments, plugins=[skips, FrozenImports()]))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("run_pytest: expected at least one test case. Received: none. Check the names.")
     if code == 0 and skips.skipped:
