@@ -13,7 +13,7 @@ class Evaluation:
     """Evaluates a model on all test examples. Collective, with the same results on every rank.
 
     Not `model.evaluate`: of 32 replicas the last get no image of 360, and TensorFlow's
-    convolutions on the CPU return empty batches of a wrong shape (docs/guarantees.md).
+    convolutions on the CPU return empty batches of a wrong shape (docs/sharp_bits.md).
 
     Args:
         model: returns logits; its weights are equal on all ranks.
