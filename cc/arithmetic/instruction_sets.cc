@@ -1,15 +1,7 @@
 #include "cc/arithmetic/instruction_sets.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <string>
-
-#include "cc/core/error.h"
-
 namespace adasum {
-namespace {
-
-InstructionSet WidestSupported() {
+InstructionSet WidestInstructionSet() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     const bool has_avx512 =
@@ -21,21 +13,15 @@ InstructionSet WidestSupported() {
   return InstructionSet::kBaseline;
 }
 
-InstructionSet WidestWanted() {
-  const char* text = std::getenv("TF_ADASUM_INSTRUCTION_SET");
-  if (text == nullptr) return InstructionSet::kAvx512;
-  const std::string name = text;
-  if (name == "baseline") return InstructionSet::kBaseline;
-  if (name == "avx2") return InstructionSet::kAvx2;
-  if (name == "avx512") return InstructionSet::kAvx512;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      "Expected TF_ADASUM_INSTRUCTION_SET to be baseline, avx2 or avx512. Received: " + name);
+bool ParseInstructionSet(const std::string& name, InstructionSet* set) {
+  const char* const names[] = {"baseline", "avx2", "avx512"};
+  for (int i = 0; i < 3; ++i) {
+    if (name != names[i]) continue;
+    *set = static_cast<InstructionSet>(i);
+    return true;
+  }
+  return false;
 }
-
-}  // namespace
-
-InstructionSet WidestInstructionSet() { return std::min(WidestWanted(), WidestSupported()); }
 
 const CpuKernels& KernelsOf(InstructionSet set) {
   switch (set) {

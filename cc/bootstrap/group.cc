@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -28,68 +27,92 @@ class SelfTransport : public Transport {
 
 class SelfGroup : public Group {
  public:
-  SelfGroup() {
+  explicit SelfGroup(const CommunicatorOptions& options) : Group(options) {
     auto waits = std::make_unique<WaitControl>();
-    ReadTimeouts(&waits->timeouts);
+    waits->timeouts = options.timeouts;
     Topology topology;
-    topology.instruction_set = WidestInstructionSet();
+    topology.instruction_set = std::min(options.instruction_set, WidestInstructionSet());
     communicator_ = std::make_unique<Communicator>(std::move(waits),
                                                    std::make_unique<SelfTransport>(), topology);
   }
-  std::shared_ptr<Group> Split(std::optional<int> color, int, const std::string&) override {
-    return color ? MakeSelfGroup() : nullptr;
+  std::shared_ptr<Group> Split(std::optional<int> color, int, const std::string&,
+                               const std::optional<CommunicatorOptions>& options) override {
+    return color ? MakeSelfGroup(options) : nullptr;
   }
 };
 
-// TF_ADASUM_TIMELINE (adasumrun --timeline sets it) names where timelines go: one file for each
-// rank and communicator, in the order in which the process made them.
-std::unique_ptr<Timeline> TimelineOrNull(int world_rank) {
+// One file for each rank and communicator, in the order in which the process made them.
+std::unique_ptr<Timeline> TimelineOrNull(const std::string& path, int world_rank) {
   static std::atomic<int> num_groups{0};
-  const char* path = std::getenv("TF_ADASUM_TIMELINE");
-  if (path == nullptr || *path == '\0') return nullptr;
+  if (path.empty()) return nullptr;
   const int number = num_groups++;
-  std::string part =
-      std::string(path) + ".rank" + std::to_string(world_rank) + "." + std::to_string(number);
+  const std::string part =
+      path + ".rank" + std::to_string(world_rank) + "." + std::to_string(number);
   return std::make_unique<Timeline>(part, world_rank, number);
 }
 
+// What a new group is made with. Settings that can't be read are no exception: the other ranks are
+// told of the error, so that all fail alike.
+struct Settings {
+  explicit Settings(const std::optional<CommunicatorOptions>& given = std::nullopt) {
+    try {
+      options = given ? *given : CommunicatorOptions::FromEnvironment();
+    } catch (const Error& wrong) {
+      error = wrong.what();
+    }
+  }
+
+  // This process, with what is wrong with its settings.
+  Member Self(int world_rank, int context, int key, std::optional<int> color) const {
+    Member self = ThisMember(world_rank, context, key, color, options);
+    self.error = error;
+    return self;
+  }
+
+  CommunicatorOptions options;
+  std::string error;
+};
+
 class MpiGroup : public Group {
  public:
-  MpiGroup(std::shared_ptr<MpiWorld> world, const std::vector<Member>& members)
-      : world_(std::move(world)) {
+  MpiGroup(std::shared_ptr<MpiWorld> world, const std::vector<Member>& members,
+           const CommunicatorOptions& options)
+      : Group(options), world_(std::move(world)) {
     std::vector<MpiTransport::Member> receivers;
     for (const Member& member : members) receivers.push_back({member.world_rank, member.context});
     auto waits = std::make_unique<WaitControl>();
-    ReadTimeouts(&waits->timeouts);
-    auto mpi = std::make_unique<MpiTransport>(world_, std::move(receivers), *waits);
+    waits->timeouts = options.timeouts;
+    auto mpi =
+        std::make_unique<MpiTransport>(world_, std::move(receivers), *waits, options.cuda.mpi);
     Topology topology = TopologyOf(members, mpi->rank());
     waits->hot_pauses = HotPauses(topology.local_size);
     std::unique_ptr<Transport> transport =
-        HostTransport::Make(std::move(mpi), HostsOf(members), *waits);
-    communicator_ = std::make_unique<Communicator>(std::move(waits), std::move(transport), topology,
-                                                   TimelineOrNull(world_->rank()));
+        HostTransport::Make(std::move(mpi), HostsOf(members), *waits, options.shared_memory);
+    communicator_ =
+        std::make_unique<Communicator>(std::move(waits), std::move(transport), topology,
+                                       TimelineOrNull(options.timeline, world_->rank()));
   }
 
-  std::shared_ptr<Group> Split(std::optional<int> color, int key,
-                               const std::string& name) override {
-    std::vector<Member> members = TellAll(color, key, name);
+  std::shared_ptr<Group> Split(std::optional<int> color, int key, const std::string& name,
+                               const std::optional<CommunicatorOptions>& options) override {
+    const Settings settings(options);
+    std::vector<Member> members = TellAll(settings.Self(world_->rank(), 0, key, color), name);
     if (!color) return nullptr;
     auto is_other = [&](const Member& member) { return member.color != color; };
     members.erase(std::remove_if(members.begin(), members.end(), is_other), members.end());
     std::stable_sort(members.begin(), members.end(),
                      [](const Member& a, const Member& b) { return a.key < b.key; });
-    return Shared(std::make_unique<MpiGroup>(world_, members));
+    return Shared(std::make_unique<MpiGroup>(world_, members, settings.options));
   }
 
  private:
   // A request like any other, so that it meets no data message on the way.
-  std::vector<Member> TellAll(std::optional<int> color, int key, const std::string& name) {
-    Member mine = ThisMember(world_->rank(), 0, key, color);
+  std::vector<Member> TellAll(Member mine, const std::string& name) {
     std::optional<int> number;
     std::vector<Member> members;
     auto tell = [&](RequestContext& context) {
       try {
-        if (color) mine.context = *(number = world_->contexts().Take());
+        if (mine.color) mine.context = *(number = world_->contexts().Take());
       } catch (const Error& error) {
         mine.error = error.what();  // told to all ranks, as wrong settings are
       }
@@ -112,7 +135,10 @@ class MpiGroup : public Group {
 
 }  // namespace
 
-std::shared_ptr<Group> MakeSelfGroup() { return Shared(std::make_unique<SelfGroup>()); }
+std::shared_ptr<Group> MakeSelfGroup(const std::optional<CommunicatorOptions>& options) {
+  return Shared(
+      std::make_unique<SelfGroup>(options ? *options : CommunicatorOptions::FromEnvironment()));
+}
 
 std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   std::shared_ptr<MpiWorld> world = MpiWorld::Duplicate(fortran_handle, &ShutdownAll);
@@ -120,12 +146,14 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   const int context = world->contexts().Take();
   std::vector<MpiTransport::Member> everyone;
   for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context});
+  const Settings settings;
   WaitControl waits;
-  ReadTimeouts(&waits.timeouts);
+  waits.timeouts = settings.options.timeouts;
   MpiTransport transport(world, everyone, waits);
-  std::vector<Member> members = GatherMembers(transport, ThisMember(world->rank(), context, 0, 0));
+  std::vector<Member> members =
+      GatherMembers(transport, settings.Self(world->rank(), context, 0, 0));
   CheckMembers(members);
-  return Shared(std::make_unique<MpiGroup>(world, members));
+  return Shared(std::make_unique<MpiGroup>(world, members, settings.options));
 }
 
 void EndMpi() { FinalizeMpi(); }

@@ -8,9 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cc/bootstrap/device_state.h"
 #include "cc/engine/communicator.h"
+#include "cc/engine/communicator_options.h"
 
 namespace adasum {
 
@@ -20,22 +22,27 @@ class Group {
   virtual ~Group() = default;
   Communicator& communicator() { return *communicator_; }
 
-  // What the group keeps on device number `device`; make(device) is called at its first use. Any
-  // thread may call it.
-  std::shared_ptr<DeviceState> StateOn(int device, std::shared_ptr<DeviceState> (*make)(int)) {
+  // What the group keeps on device number `device`; make(device, options) is called at its first
+  // use. Any thread may call it.
+  using MakeDeviceState = std::shared_ptr<DeviceState> (*)(int, const CudaOptions&);
+  std::shared_ptr<DeviceState> StateOn(int device, MakeDeviceState make) {
     std::lock_guard<std::mutex> lock(device_states_mutex_);
     std::shared_ptr<DeviceState>& state = device_states_[device];
-    if (!state) state = make(device);
+    if (!state) state = make(device, options_.cuda);
     return state;
   }
 
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
   // Collective and blocking. Threads that split one communicator at the same time need names of
-  // their own.
-  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key,
-                                       const std::string& name) = 0;
+  // their own. Without options, those of the environment as it is now.
+  virtual std::shared_ptr<Group> Split(
+      std::optional<int> color, int key, const std::string& name,
+      const std::optional<CommunicatorOptions>& options = std::nullopt) = 0;
 
  protected:
+  explicit Group(CommunicatorOptions options) : options_(std::move(options)) {}
+
+  const CommunicatorOptions options_;
   std::unique_ptr<Communicator> communicator_;
 
  private:
@@ -43,10 +50,12 @@ class Group {
   std::map<int, std::shared_ptr<DeviceState>> device_states_;
 };
 
-// A world of one process, without MPI.
-std::shared_ptr<Group> MakeSelfGroup();
+// A world of one process, without MPI. Options as for Split.
+std::shared_ptr<Group> MakeSelfGroup(
+    const std::optional<CommunicatorOptions>& options = std::nullopt);
 
-// All ranks of an MPI communicator, named by its Fortran handle; collective.
+// All ranks of an MPI communicator, named by its Fortran handle; collective. The options are those
+// of the environment.
 std::shared_ptr<Group> MakeMpiGroup(int fortran_handle);
 
 // Ends MPI, at the end of the program; not in a forked child.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -65,37 +64,26 @@ int CoresOfEach(const std::vector<Member>& members, const HostRanks& hosts) {
   return std::max(fewest, 1);
 }
 
-}  // namespace
-
 std::string HostName() {
-  const char* name = std::getenv("TF_ADASUM_HOST");
-  if (name != nullptr && *name != '\0') return name;
   char text[256] = {};
   gethostname(text, sizeof(text) - 1);
   return text;
 }
 
+// How many cores this process may run on.
 int NumCores() {
-  const char* text = std::getenv("TF_ADASUM_CORES");
-  if (text != nullptr && *text != '\0') {
-    int cores = std::atoi(text);
-    if (cores >= 1) return cores;
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("Expected TF_ADASUM_CORES to be a positive number. Received: ") + text);
-  }
   cpu_set_t affinity;
   return sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
 }
 
-Member ThisMember(int world_rank, int context, int key, std::optional<int> color) {
-  Member mine{world_rank, context, key, color, 1, InstructionSet::kBaseline, HostName(), ""};
-  try {
-    mine.cores = NumCores();
-    mine.instruction_set = WidestInstructionSet();
-  } catch (const Error& error) {
-    mine.error = error.what();
-  }
-  return mine;
+}  // namespace
+
+Member ThisMember(int world_rank, int context, int key, std::optional<int> color,
+                  const CommunicatorOptions& options) {
+  const std::string host = options.host.empty() ? HostName() : options.host;
+  const int cores = options.cores == 0 ? NumCores() : options.cores;
+  const InstructionSet set = std::min(options.instruction_set, WidestInstructionSet());
+  return {world_rank, context, key, color, cores, set, host, ""};
 }
 
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/transport.h"
+#include "cc/engine/communicator_options.h"
 #include "cc/engine/topology.h"
 
 namespace adasum {
@@ -22,17 +23,9 @@ struct Member {
   std::string error;  // what is wrong with its settings; empty where nothing is
 };
 
-// The host's name; TF_ADASUM_HOST overrides it, for hosts that share one, and for network
-// namespaces.
-std::string HostName();
-
-// How many cores this process may run on; TF_ADASUM_CORES overrides it, for hosts whose cores are
-// wanted by others. Throws InvalidArgument unless that is a positive number.
-int NumCores();
-
-// What this process tells of itself; context, key and color are the caller's. Settings that
-// can't be read are no exception here: the others are told, so that all fail alike.
-Member ThisMember(int world_rank, int context, int key, std::optional<int> color);
+// What this process tells of itself; context, key and color are the caller's.
+Member ThisMember(int world_rank, int context, int key, std::optional<int> color,
+                  const CommunicatorOptions& options);
 
 // Tells `mine` to all ranks of `transport` and returns what each of them told; collective.
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine);

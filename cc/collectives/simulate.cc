@@ -40,7 +40,7 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
   const HostRanks hosts = HostsOfNeighbours(simulated.leaves_per_host, num_leaves);
   const Segments segments(num_elements);
   WaitControl waits;
-  ReadTimeouts(&waits.timeouts);
+  waits.timeouts = simulated.timeouts;
   ThreadHub hub(num_leaves, waits);
   CpuArithmetic arithmetic(KernelsOf(simulated.instruction_set));
   // Out here, since peers may read a leaf's memory until every leaf is done.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/arithmetic/instruction_sets.h"
+#include "cc/core/backoff.h"
 #include "cc/core/dtype.h"
 
 namespace adasum {
@@ -16,7 +17,8 @@ struct SimulatedReduction {
   std::string reduction;
   std::string local_reduction;       // as ReductionSpec::Parse takes it
   std::vector<int> leaves_per_host;  // neighbours together
-  InstructionSet instruction_set;
+  InstructionSet instruction_set = InstructionSet::kBaseline;
+  Timeouts timeouts = {};
 };
 
 // The reduction of inputs[leaf][tensor] to outputs[leaf][tensor] with one thread per leaf of this

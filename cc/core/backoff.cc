@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <cstdlib>
 #include <thread>
 
 #include "cc/core/error.h"
@@ -15,19 +14,6 @@ using Clock = std::chrono::steady_clock;
 // The time after which a waiter sleeps in place of yielding.
 constexpr auto kYieldFor = std::chrono::milliseconds(2);
 constexpr auto kSleep = std::chrono::microseconds(100);
-
-void ReadSeconds(const char* variable, double* seconds) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return;
-  char* end = nullptr;
-  double value = std::strtod(text, &end);
-  if (*end != '\0' || !(value > 0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("Expected ") + variable +
-                    " to be a positive number of seconds. Received: " + text);
-  }
-  *seconds = value;
-}
 
 std::atomic<bool (*)()> interrupt_question{nullptr};
 
@@ -44,11 +30,6 @@ Error InterruptedError() {
   return Error(ErrorCode::kInterrupted,
                "The wait for the other ranks was interrupted. This communicator can't be used any "
                "more: they don't know of it.");
-}
-
-void ReadTimeouts(Timeouts* timeouts) {
-  ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &timeouts->silence_seconds);
-  ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &timeouts->mismatch_seconds);
 }
 
 void CancellationToken::ThrowIfCancelled() const {

@@ -13,9 +13,9 @@ namespace adasum {
 
 // How long a rank waits for others. Configuration.
 struct Timeouts {
-  // A peer that says nothing for this long is taken for lost. TF_ADASUM_TIMEOUT_SECONDS.
+  // A peer that says nothing for this long is taken for lost.
   double silence_seconds = 600;
-  // Ranks that wait for differently named requests give up after this. TF_ADASUM_MISMATCH_SECONDS.
+  // Ranks that wait for differently named requests give up after this.
   double mismatch_seconds = 60;
 };
 
@@ -45,10 +45,6 @@ struct WaitControl {
   // where ranks share them.
   int hot_pauses = 64;
 };
-
-// Fills `timeouts` from the environment; throws InvalidArgument for a value that is no positive
-// number.
-void ReadTimeouts(Timeouts* timeouts);
 
 // WaitControl::hot_pauses where so many threads of this host wait at the same time.
 int HotPauses(int num_threads);

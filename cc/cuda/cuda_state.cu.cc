@@ -14,8 +14,8 @@ namespace {
 
 // Destroyed in reverse order: buffers after the streams that use them have ended.
 struct Leaf {
-  Leaf(const WaitControl* waits, int rank)
-      : exchanges(&stream, waits), arithmetic(&stream, waits, rank) {}
+  Leaf(const WaitControl* waits, int rank, const CudaOptions& options)
+      : exchanges(&stream, waits, options), arithmetic(&stream, waits, rank) {}
 
   LeafScratch scratch{TheDeviceMemory()};
   Exchanges exchanges;
@@ -78,7 +78,7 @@ class Drained {
 
 class CudaState : public DeviceState, public std::enable_shared_from_this<CudaState> {
  public:
-  explicit CudaState(int device) : device_(device) {}
+  CudaState(int device, const CudaOptions& options) : device_(device), options_(options) {}
   ~CudaState() override;
 
   std::shared_ptr<DeviceTensors> Tensors(void* framework_stream) override;
@@ -87,11 +87,12 @@ class CudaState : public DeviceState, public std::enable_shared_from_this<CudaSt
   // Made at its first request, on the current device. `waits` must outlive this.
   Leaf& LeafOf(int replica, const WaitControl& waits, int rank) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return leaves_.try_emplace(replica, &waits, rank).first->second;
+    return leaves_.try_emplace(replica, &waits, rank, options_).first->second;
   }
 
  private:
   const int device_;
+  const CudaOptions options_;
   std::mutex mutex_;
   std::map<int, Leaf> leaves_;
 };
@@ -145,8 +146,8 @@ std::shared_ptr<DeviceTensors> CudaState::Tensors(void* framework_stream) {
 
 }  // namespace
 
-std::shared_ptr<DeviceState> MakeCudaState(int device) {
-  return std::make_shared<CudaState>(device);
+std::shared_ptr<DeviceState> MakeCudaState(int device, const CudaOptions& options) {
+  return std::make_shared<CudaState>(device, options);
 }
 
 }  // namespace adasum

@@ -5,12 +5,13 @@
 #include <memory>
 
 #include "cc/bootstrap/device_state.h"
+#include "cc/engine/communicator_options.h"
 
 namespace adasum {
 
 // For the requests of one communicator, which run one after the other. Each replica gets a stream
 // and buffers of its own at its first request.
-std::shared_ptr<DeviceState> MakeCudaState(int device);
+std::shared_ptr<DeviceState> MakeCudaState(int device, const CudaOptions& options);
 
 }  // namespace adasum
 

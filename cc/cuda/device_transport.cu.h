@@ -16,8 +16,8 @@ namespace adasum {
 // What a leaf keeps between collectives for its exchanges. Destroyed in reverse order: the peers'
 // buffers are closed before the own one is given back.
 struct Exchanges {
-  Exchanges(const Stream* stream, const WaitControl* waits)
-      : paths(stream, waits), announcements(stream) {}
+  Exchanges(const Stream* stream, const WaitControl* waits, const CudaOptions& options)
+      : paths(stream, waits, options), announcements(stream) {}
 
   ExportedBuffer buffer;
   PeerBuffers peer_buffers;

@@ -1,7 +1,6 @@
 #include "cc/cuda/peer_paths.cu.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -21,28 +20,6 @@ namespace {
 uint64_t ProcessToken() {
   static const uint64_t token = RandomToken();
   return token;
-}
-
-// TF_ADASUM_CUDA_IPC=0: nobody reads this process' memory, for measurements.
-bool IsWanted() {
-  const char* text = std::getenv("TF_ADASUM_CUDA_IPC");
-  return text == nullptr || std::strcmp(text, "0") != 0;
-}
-
-// TF_ADASUM_CUDA_STEP_BYTES; 0 if it is not set. Whole cache lines, so that a chunk's operands are
-// aligned as the tensors are.
-int64_t WantedChunkBytes() {
-  constexpr int64_t kLine = 256;
-  const char* text = std::getenv("TF_ADASUM_CUDA_STEP_BYTES");
-  if (text == nullptr || *text == '\0') return 0;
-  char* end = nullptr;
-  const int64_t num_bytes = std::strtoll(text, &end, 10);
-  if (*end == '\0' && num_bytes > 0 && num_bytes <= kMessageBytes) {
-    return (num_bytes + kLine - 1) / kLine * kLine;
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              "Expected TF_ADASUM_CUDA_STEP_BYTES to be a number of bytes from 1 to " +
-                  std::to_string(kMessageBytes) + ". Received: " + text);
 }
 
 template <size_t kSize>
@@ -99,11 +76,8 @@ struct PeerPaths::Description {
   cudaIpcMemHandle_t buffer;
 };
 
-PeerPaths::PeerPaths(const Stream* stream, const WaitControl* waits)
-    : token_(RandomToken()),
-      wanted_chunk_bytes_(WantedChunkBytes()),
-      stream_(stream),
-      waits_(waits) {}
+PeerPaths::PeerPaths(const Stream* stream, const WaitControl* waits, const CudaOptions& options)
+    : token_(RandomToken()), options_(options), stream_(stream), waits_(waits) {}
 
 void PeerPaths::Agree(Transport& wire, ExportedBuffer* buffer) {
   // In the order of the schedule, so that pairs wait for each other in no circle.
@@ -144,9 +118,9 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transpo
   CheckCuda(cudaGetDevice(&mine.device), "cudaGetDevice");
   CheckCuda(cudaDeviceGetPCIBusId(mine.bus_id, sizeof(mine.bus_id), mine.device),
             "cudaDeviceGetPCIBusId");
-  mine.wanted_chunk_bytes = wanted_chunk_bytes_;
+  mine.wanted_chunk_bytes = options_.chunk_bytes;
   mine.has_wire = wire.TakesDeviceMemory(peer);
-  if (!IsWanted()) return mine;
+  if (!options_.ipc) return mine;
   // The peer waits for an answer already: what fails here makes the two stage, and where the
   // device itself is in trouble that will show then.
   try {
@@ -162,7 +136,7 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transpo
 }
 
 PeerPath::Kind PeerPaths::Try(const Description& mine, const Description& theirs, int rank) {
-  if (theirs.process == mine.process && IsWanted()) {
+  if (theirs.process == mine.process && options_.ipc) {
     if (theirs.device != mine.device) EnablePeerAccess(mine.device, theirs.device);
     return PeerPath::kThisProcess;
   }

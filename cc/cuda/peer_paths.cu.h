@@ -9,6 +9,7 @@
 #include "cc/core/transport.h"
 #include "cc/cuda/peer_buffers.cu.h"
 #include "cc/cuda/resources.cu.h"
+#include "cc/engine/communicator_options.h"
 
 namespace adasum {
 
@@ -36,7 +37,7 @@ uint64_t RandomToken();
 class PeerPaths {
  public:
   // `stream` works on that device. Both must outlive this.
-  PeerPaths(const Stream* stream, const WaitControl* waits);
+  PeerPaths(const Stream* stream, const WaitControl* waits, const CudaOptions& options);
 
   // The leaves of `wire`, the host's wire, find out how each pair that will exchange something is
   // to do it. A pair tries only when one of the two has not agreed with the other before; else a
@@ -65,7 +66,7 @@ class PeerPaths {
   void Move(void* to, const void* from, cudaMemcpyKind direction, int rank);
 
   const uint64_t token_;  // of this leaf on this device
-  const int64_t wanted_chunk_bytes_;
+  const CudaOptions options_;
   const Stream* stream_;
   const WaitControl* waits_;
   std::map<int, PeerPath> paths_;

@@ -4,10 +4,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "cc/algorithms/schedule.h"
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/registry.h"
 #include "cc/collectives/simulate.h"
+#include "cc/engine/communicator_options.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"
 #include "cc/reductions/reduction.h"
@@ -50,9 +53,9 @@ class PyCommunicator {
     }
   }
 
-  std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key,
-                                        const std::string& name) {
-    std::shared_ptr<Group> group = group_->Split(color, key, name);
+  std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key, const std::string& name,
+                                        const std::optional<CommunicatorOptions>& options) {
+    std::shared_ptr<Group> group = group_->Split(color, key, name, options);
     return group ? std::make_unique<PyCommunicator>(std::move(group)) : nullptr;
   }
 
@@ -109,6 +112,19 @@ PYBIND11_MODULE(_native, module) {
   // would wait for ever.
   if (Py_AtExit(&EndMpi) != 0) throw py::import_error("Py_AtExit has no room for another function");
 
+  py::class_<CommunicatorOptions>(module, "CommunicatorOptions")
+      .def_static("from_environment", &CommunicatorOptions::FromEnvironment)
+      .def_readwrite("host", &CommunicatorOptions::host)
+      .def_readwrite("cores", &CommunicatorOptions::cores)
+      .def_readwrite("shared_memory", &CommunicatorOptions::shared_memory)
+      .def_readwrite("timeline", &CommunicatorOptions::timeline)
+      .def_property(
+          "timeout_seconds",
+          [](const CommunicatorOptions& options) { return options.timeouts.silence_seconds; },
+          [](CommunicatorOptions& options, double seconds) {
+            options.timeouts.silence_seconds = seconds;
+          });
+
   py::class_<PyCommunicator>(module, "Communicator")
       .def_static(
           "of_self", [] { return std::make_unique<PyCommunicator>(MakeSelfGroup()); }, NoGil())
@@ -119,7 +135,7 @@ PYBIND11_MODULE(_native, module) {
           },
           py::arg("fortran_handle"), NoGil())
       .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), py::arg("name"),
-           NoGil())
+           py::arg("options") = py::none(), NoGil())
       .def("close", &PyCommunicator::Close, NoGil())
       .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
            py::arg("reduction"), py::arg("name"))
@@ -133,8 +149,10 @@ PYBIND11_MODULE(_native, module) {
 
   py::class_<SimulatedReduction>(module, "SimulatedReduction")
       .def(py::init([](std::string reduction, std::string local, std::vector<int> leaves) {
+             const CommunicatorOptions options = CommunicatorOptions::FromEnvironment();
              return SimulatedReduction{std::move(reduction), std::move(local), std::move(leaves),
-                                       WidestInstructionSet()};
+                                       std::min(options.instruction_set, WidestInstructionSet()),
+                                       options.timeouts};
            }),
            py::arg("reduction"), py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
@@ -147,7 +165,10 @@ PYBIND11_MODULE(_native, module) {
              py::arg("element_bytes"), py::arg("num_moments"),
              py::arg("algorithm") = Algorithm::kRecursiveHalving);
   module.def("reduction_names", &ReductionNames);
-  module.def("instruction_set", [] { return KernelsOf(WidestInstructionSet()).instruction_set; });
+  module.def("instruction_set", [] {
+    const InstructionSet wanted = CommunicatorOptions::FromEnvironment().instruction_set;
+    return KernelsOf(std::min(wanted, WidestInstructionSet())).instruction_set;
+  });
   module.def("mpi_version", &MpiVersion);
   module.def("leave_all", &ShutdownAll, NoGil());
   module.def("raise_interrupt", &RaiseInterrupt);

@@ -1,7 +1,6 @@
 #include "cc/transport/host_ends.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 #include <string>
 
@@ -12,11 +11,6 @@ namespace adasum {
 namespace {
 
 using Ends = std::vector<std::unique_ptr<ShmTransport>>;
-
-bool IsWanted() {
-  const char* text = std::getenv("TF_ADASUM_SHARED_MEMORY");
-  return text == nullptr || std::string(text) != "0";
-}
 
 // None where there are none to be had.
 Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
@@ -55,7 +49,7 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
                      int most_ends, const WaitControl& waits) {
   const int num_ranks = 1 + *std::max_element(index_on_host.begin(), index_on_host.end());
   Ends ends;
-  if (IsWanted() && int64_t{num_ranks} * num_ends <= most_ends) {
+  if (int64_t{num_ranks} * num_ends <= most_ends) {
     ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
   }
   const std::vector<std::string> all = GatherTexts(ranks, Addresses(ends));

@@ -14,12 +14,12 @@ namespace adasum {
 
 class HostTransport : public Transport {
  public:
-  // Collective over `mpi`. `hosts` names the host of every rank. Returns `mpi` itself where
-  // shared memory serves nobody, or where it can't be had on every rank (another process
-  // namespace, TF_ADASUM_SHARED_MEMORY=0), so that all ranks take the same path.
+  // Collective over `mpi`. `hosts` names the host of every rank. Returns `mpi` itself where shared
+  // memory serves nobody, or where one rank doesn't have it (another process namespace) or doesn't
+  // want it, so that all ranks take the same path.
   static std::unique_ptr<Transport> Make(std::unique_ptr<MpiTransport> mpi,
                                          const std::vector<std::string>& hosts,
-                                         const WaitControl& waits);
+                                         const WaitControl& waits, bool wants_shared_memory);
 
   int rank() const override { return mpi_->rank(); }
   int size() const override { return mpi_->size(); }

@@ -22,8 +22,11 @@ void ForEachChunk(int64_t num_bytes, PostChunk post) {
 }  // namespace
 
 MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
-                           const WaitControl& waits)
-    : world_(std::move(world)), members_(std::move(members)), waits_(waits) {
+                           const WaitControl& waits, bool wants_device_memory)
+    : world_(std::move(world)),
+      members_(std::move(members)),
+      waits_(waits),
+      takes_device_memory_(MpiTakesDeviceMemory(wants_device_memory)) {
   auto self = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
     return member.world_rank == world_->rank();
   });

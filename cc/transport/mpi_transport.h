@@ -21,9 +21,10 @@ class MpiTransport : public Transport {
     int context;
   };
   // `members` are in group order, this process included; its context was taken from the world's
-  // contexts, and Conclude gives it back. `waits` must outlive the transport.
+  // contexts, and Conclude gives it back. MPI is handed device memory if it takes any and
+  // `wants_device_memory`. `waits` must outlive the transport.
   MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
-               const WaitControl& waits);
+               const WaitControl& waits, bool wants_device_memory = true);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -37,7 +38,7 @@ class MpiTransport : public Transport {
   }
   bool HasAbandoned() const override { return has_abandoned_; }
   int64_t ShortBytes() const override { return kShortBytes; }
-  bool TakesDeviceMemory(int) const override { return MpiTakesDeviceMemory(); }
+  bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
 
   // Where MPI finds a message: up to kOwnBytes in memory of this transport's own, or where the
@@ -77,6 +78,7 @@ class MpiTransport : public Transport {
   std::shared_ptr<MpiWorld> world_;
   std::vector<Member> members_;
   const WaitControl& waits_;
+  const bool takes_device_memory_;
   int rank_ = -1;
   std::atomic<bool> has_abandoned_{false};
 };

@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -93,9 +91,8 @@ void FinalizeMpi() {
   if (MpiIsUsable()) MPI_Finalize();
 }
 
-bool MpiTakesDeviceMemory() {
-  const char* text = std::getenv("TF_ADASUM_CUDA_MPI");
-  if (text != nullptr && std::strcmp(text, "0") == 0) return false;
+bool MpiTakesDeviceMemory(bool is_wanted) {
+  if (!is_wanted) return false;
   // An extension, so looked up among the libraries that this one was loaded with.
   using Query = int (*)();
   const auto query = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));

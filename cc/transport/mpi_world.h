@@ -56,9 +56,9 @@ void FinalizeMpi();
 // child, in whose hands its connections would break.
 bool MpiIsUsable();
 
-// Whether the MPI library takes addresses in the memory of CUDA devices. It is asked by a function
-// that not every MPI has; TF_ADASUM_CUDA_MPI=0 answers in its place.
-bool MpiTakesDeviceMemory();
+// Whether the MPI library takes addresses in the memory of CUDA devices, and this is wanted. MPI is
+// asked by a function that not every MPI has.
+bool MpiTakesDeviceMemory(bool is_wanted);
 
 // The first line of MPI_Get_library_version.
 std::string MpiLibraryVersion();

@@ -126,8 +126,9 @@ class HoldingWire : public Transport {
 };
 
 void CheckOverlap(int rank, Board* board, bool takes_device_memory, const GpuRequest& request) {
-  setenv("TF_ADASUM_CUDA_IPC", "0", 1);
-  setenv("TF_ADASUM_CUDA_STEP_BYTES", std::to_string(kDeviceChunkBytes).c_str(), 1);
+  CudaOptions options;
+  options.ipc = false;
+  options.chunk_bytes = kDeviceChunkBytes;
   Phases phases;
   Watch(&phases);
   auto waits = std::make_unique<WaitControl>();
@@ -136,7 +137,7 @@ void CheckOverlap(int rank, Board* board, bool takes_device_memory, const GpuReq
   Communicator communicator(std::move(waits), std::move(wire), Topology{rank, 2});
   std::mt19937 random(1);
   const LeafValues leaves = Draw(request, 2, &random);
-  std::shared_ptr<DeviceState> state = MakeCudaState(0);
+  std::shared_ptr<DeviceState> state = MakeCudaState(0, options);
   // The first makes the buffers, which waits for the device.
   for (bool is_held : {false, true}) {
     phases.is_held = is_held;

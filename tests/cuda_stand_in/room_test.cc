@@ -45,8 +45,8 @@ const GpuRequest kLarge{DType::kFloat32, "adasum", false, {150001, 0, 5}};
 // One process with its communicator, on device 0. All processes draw all leaves.
 class Process {
  public:
-  Process(World world, const Lanes* lanes, int rank, Board* board)
-      : world_(world), rank_(rank), board_(board), state_(MakeCudaState(0)) {
+  Process(World world, const Lanes* lanes, int rank, Board* board, const CudaOptions& options)
+      : world_(world), rank_(rank), board_(board), state_(MakeCudaState(0, options)) {
     auto waits = std::make_unique<WaitControl>();
     waits->timeouts.silence_seconds = kSilenceSeconds;
     waits->hot_pauses = 16;
@@ -95,14 +95,15 @@ class Process {
 
 // Leaves of other processes by CUDA IPC, and staged.
 void ForEachWorld(const std::function<void(World, Process&, int rank)>& body) {
-  for (const char* ipc : {"1", "0"}) {
+  for (bool ipc : {true, false}) {
     for (const World& world : kWorlds) {
       Scope scope(std::to_string(world.num_processes) + " processes of " +
-                  std::to_string(world.num_replicas) + " replicas, IPC " + ipc);
+                  std::to_string(world.num_replicas) + " replicas" + (ipc ? ", IPC" : ", staged"));
       const Lanes lanes(world.num_processes, 1 + world.num_replicas * world.num_replicas);
       test::ForEachProcess(world.num_processes, kLimitSeconds, [&](int rank, Board* board) {
-        setenv("TF_ADASUM_CUDA_IPC", ipc, 1);
-        Process process(world, &lanes, rank, board);
+        CudaOptions options;
+        options.ipc = ipc;
+        Process process(world, &lanes, rank, board, options);
         body(world, process, rank);
       });
     }

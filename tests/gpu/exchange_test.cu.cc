@@ -35,10 +35,10 @@ int NumDevices() {
 // Ranks of one communicator, one device for each if there are as many.
 class Requests {
  public:
-  Requests(Wire wire, int num_ranks, int num_replicas)
+  Requests(Wire wire, int num_ranks, int num_replicas, const CudaOptions& options = {})
       : ranks_(wire, num_ranks), num_replicas_(num_replicas) {
     for (int rank = 0; rank < num_ranks; ++rank) {
-      states_.push_back(MakeCudaState(DeviceOf(rank)));
+      states_.push_back(MakeCudaState(DeviceOf(rank), options));
     }
   }
 
@@ -102,16 +102,17 @@ TEST(AllDTypes) {
 TEST(ChunksDoNotShow) {
   const std::vector<int64_t> counts = {1, 0, 3001, 65, 20003, 7, 0};
   const GpuRequest first{DType::kInt32, "sum", false, {1}};
-  for (const char* ipc : {"0", "1"}) {
-    setenv("TF_ADASUM_CUDA_IPC", ipc, 1);
+  for (bool ipc : {false, true}) {
+    CudaOptions options;
+    options.ipc = ipc;
     for (int num_ranks = 1; num_ranks <= 5; ++num_ranks) {
-      Scope scope(std::to_string(num_ranks) + " ranks, TF_ADASUM_CUDA_IPC=" + ipc);
-      Requests whole(Wire::kSharedMemory, num_ranks, 1);
+      Scope scope(std::to_string(num_ranks) + " ranks" + (ipc ? ", IPC" : ", staged"));
+      Requests whole(Wire::kSharedMemory, num_ranks, 1, options);
       whole.Check(first);
-      Requests chunked(Wire::kSharedMemory, num_ranks, 1);
-      setenv("TF_ADASUM_CUDA_STEP_BYTES", "4096", 1);  // looked at by a rank's first request
+      options.chunk_bytes = 4096;
+      Requests chunked(Wire::kSharedMemory, num_ranks, 1, options);
+      options.chunk_bytes = 0;
       chunked.Check(first);
-      unsetenv("TF_ADASUM_CUDA_STEP_BYTES");
       std::mt19937 random(3);
       for (DType dtype : kDTypes) {
         const bool is_in_place = num_ranks % 2 == 0;
@@ -126,7 +127,6 @@ TEST(ChunksDoNotShow) {
       }
     }
   }
-  unsetenv("TF_ADASUM_CUDA_IPC");
 }
 
 TEST(SeveralReplicas) {

@@ -46,13 +46,14 @@ int NumDevices() {
 // One process with its communicator. All processes draw all leaves.
 class Process {
  public:
-  Process(int rank, int size, Board* board, Way way, Devices devices = Devices::kOne)
+  Process(int rank, int size, Board* board, Way way, Devices devices = Devices::kOne,
+          const CudaOptions& options = {})
       : rank_(rank),
         size_(size),
         board_(board),
         way_(way),
         device_(devices == Devices::kOne ? 0 : rank % NumDevices()),
-        state_(MakeCudaState(device_)) {
+        state_(MakeCudaState(device_, options)) {
     NumDevices();
     auto waits = std::make_unique<WaitControl>();
     waits->timeouts.silence_seconds = kLimitSeconds / 2;
@@ -166,8 +167,9 @@ TEST(StagedWhereOneSideIsNotWilling) {
   for (int size : {2, 4}) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
       // All pairs of four ranks have one of these.
-      if (rank == 1 || rank == 2) setenv("TF_ADASUM_CUDA_IPC", "0", 1);
-      Process process(rank, size, board, Way::kStaged);
+      CudaOptions options;
+      options.ipc = rank != 1 && rank != 2;
+      Process process(rank, size, board, Way::kStaged, Devices::kOne, options);
       CheckRequests(&process);
       if (size == 2) process.Check({DType::kFloat32, "adasum", true, kManyChunks});
     });
@@ -188,8 +190,9 @@ TEST(OneCanNotDoWhatTheOthersCan) {
 TEST(AWireThatTakesDeviceMemory) {
   for (int size : {2, 3, 5}) {
     test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
-      setenv("TF_ADASUM_CUDA_IPC", "0", 1);
-      Process process(rank, size, board, Way::kWire);
+      CudaOptions options;
+      options.ipc = false;
+      Process process(rank, size, board, Way::kWire, Devices::kOne, options);
       CheckRequests(&process);
     });
   }
@@ -201,31 +204,17 @@ TEST(ManyChunks) {
     for (Devices devices : {Devices::kOne, Devices::kAll}) {
       for (int size : {2, 3, 4}) {
         test::ForEachProcess(size, kLimitSeconds, [=](int rank, Board* board) {
-          const char* chunk[] = {"5000", "", "40000", "8192"};
-          setenv("TF_ADASUM_CUDA_STEP_BYTES", chunk[rank], 1);
-          setenv("TF_ADASUM_CUDA_IPC", way == Way::kIpc ? "1" : "0", 1);
-          Process process(rank, size, board, way, devices);
+          constexpr int64_t kChunkBytes[] = {5120, 0, 40192, 8192};
+          CudaOptions options;
+          options.chunk_bytes = kChunkBytes[rank];
+          options.ipc = way == Way::kIpc;
+          Process process(rank, size, board, way, devices, options);
           process.Check({DType::kFloat32, "adasum", false, kCounts});
           process.Check({DType::kBFloat16, "adasum", true, {70001, 3, 0}});
           process.Check({DType::kFloat64, "mean", true, {30011}});
         });
       }
     }
-  }
-}
-
-TEST(ARefusedChunkSize) {
-  for (const char* wrong : {"0", "-1", "4096x", "68719476736"}) {
-    test::ForEachProcess(1, kLimitSeconds, [=](int, Board* board) {
-      setenv("TF_ADASUM_CUDA_STEP_BYTES", wrong, 1);
-      auto waits = std::make_unique<WaitControl>();
-      auto wire = test::Connect(0, 1, board, *waits);
-      Communicator communicator(std::move(waits), std::move(wire), Topology{0, 1});
-      const GpuRequest request{DType::kFloat32, "sum", false, {3}};
-      GpuSide side(request, {{{1, 2, 3}}});
-      side.Start(communicator, *MakeCudaState(0));
-      CHECK_TRUE(test::Contains(test::Describe(side.Await()), "TF_ADASUM_CUDA_STEP_BYTES to be"));
-    });
   }
 }
 
@@ -236,7 +225,7 @@ TEST(ARankMoves) {
     process.Check({DType::kFloat32, "adasum", false, kCounts});
     const std::shared_ptr<DeviceState> first = process.state();
     const int other = NumDevices() - 1;
-    if (rank == 0) process.MoveTo(MakeCudaState(other), other);
+    if (rank == 0) process.MoveTo(MakeCudaState(other, {}), other);
     process.Check({DType::kFloat32, "adasum", true, kCounts});
     process.MoveTo(first, 0);
     process.Check({DType::kFloat32, "adasum", false, kCounts});

@@ -40,7 +40,8 @@ enum class Devices { kOne, kAll };
 // One process with its communicator. All processes draw all leaves.
 class Process {
  public:
-  Process(World world, const Lanes* lanes, int rank, Board* board, Way way, Devices devices)
+  Process(World world, const Lanes* lanes, int rank, Board* board, Way way, Devices devices,
+          const CudaOptions& options)
       : world_(world), rank_(rank), board_(board), way_(way) {
     int num_devices = 0;
     CheckCuda(cudaGetDeviceCount(&num_devices), "cudaGetDeviceCount");
@@ -48,7 +49,7 @@ class Process {
       throw Error(ErrorCode::kInternal, "Expected a CUDA device. Received: none.");
     }
     device_ = devices == Devices::kOne ? 0 : rank % num_devices;
-    state_ = MakeCudaState(device_);
+    state_ = MakeCudaState(device_, options);
     auto waits = std::make_unique<WaitControl>();
     waits->timeouts.silence_seconds = kLimitSeconds / 2;
     waits->hot_pauses = 16;
@@ -119,16 +120,17 @@ class Process {
   std::mt19937 random_{13};
 };
 
-void CheckWorlds(Way way, Devices devices, const char* chunk_bytes) {
+void CheckWorlds(Way way, Devices devices, int64_t chunk_bytes) {
   for (const World& world : kWorlds) {
     Scope scope(std::to_string(world.num_processes) + " processes of " +
                 std::to_string(world.num_replicas) + " replicas");
     // One for each pair of replicas, behind that of the processes themselves.
     const Lanes lanes(world.num_processes, 1 + world.num_replicas * world.num_replicas);
     test::ForEachProcess(world.num_processes, kLimitSeconds, [&](int rank, Board* board) {
-      setenv("TF_ADASUM_CUDA_IPC", way == Way::kIpc ? "1" : "0", 1);
-      setenv("TF_ADASUM_CUDA_STEP_BYTES", chunk_bytes, 1);
-      Process process(world, &lanes, rank, board, way, devices);
+      CudaOptions options;
+      options.ipc = way == Way::kIpc;
+      options.chunk_bytes = chunk_bytes;
+      Process process(world, &lanes, rank, board, way, devices, options);
       // The buffers grow, and are large for what comes last.
       process.Check({DType::kFloat32, "adasum", false, {40003}});
       process.Check({DType::kFloat32, "adasum", true, kCounts});
@@ -140,11 +142,11 @@ void CheckWorlds(Way way, Devices devices, const char* chunk_bytes) {
   }
 }
 
-TEST(ReplicasOfProcessesThatShareADevice) { CheckWorlds(Way::kIpc, Devices::kOne, ""); }
-TEST(ADeviceForEachProcess) { CheckWorlds(Way::kIpc, Devices::kAll, ""); }
-TEST(ADeviceForEachProcessInManyChunks) { CheckWorlds(Way::kIpc, Devices::kAll, "40000"); }
-TEST(Staged) { CheckWorlds(Way::kStaged, Devices::kAll, "40000"); }
-TEST(AWireThatTakesDeviceMemory) { CheckWorlds(Way::kWire, Devices::kAll, "40000"); }
+TEST(ReplicasOfProcessesThatShareADevice) { CheckWorlds(Way::kIpc, Devices::kOne, 0); }
+TEST(ADeviceForEachProcess) { CheckWorlds(Way::kIpc, Devices::kAll, 0); }
+TEST(ADeviceForEachProcessInManyChunks) { CheckWorlds(Way::kIpc, Devices::kAll, 40192); }
+TEST(Staged) { CheckWorlds(Way::kStaged, Devices::kAll, 40192); }
+TEST(AWireThatTakesDeviceMemory) { CheckWorlds(Way::kWire, Devices::kAll, 40192); }
 
 }  // namespace
 }  // namespace adasum

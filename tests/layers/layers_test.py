@@ -29,7 +29,7 @@ CXX_LAYERS = {
     "engine": {"arithmetic", "transport"},
     "bootstrap": {"arithmetic", "engine", "transport"},
     "collectives": {"algorithms", "arithmetic", "engine", "reductions", "transport"},
-    "cuda": {"algorithms", "bootstrap", "collectives"},
+    "cuda": {"algorithms", "bootstrap", "collectives", "engine"},
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
     "python": {"algorithms", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
 }
@@ -151,6 +151,11 @@ def test_an_import_that_runs_back_is_found():
         "tf_adasum/distribute/x.py imports tf_adasum.optimizers.wrapper"
     ]
     assert _wrong_imports("adasumrun/x.py", "import tf_adasum.collectives.names") != []
+
+
+def test_one_file_of_cc_reads_the_environment():
+    readers = {_path(source) for source in _cc_files() if "getenv(" in source.read_text()}
+    assert readers == {"cc/engine/communicator_options.cc"}
 
 
 def test_native_library_has_few_users():

@@ -1,0 +1,83 @@
+#include "cc/engine/communicator_options.h"
+
+#include <cstdlib>
+
+#include "cc/core/error.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+namespace {
+
+// Of a variable; empty if it is not set.
+std::string Value(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+
+[[noreturn]] void Refuse(const char* variable, const std::string& expected,
+                         const std::string& received) {
+  throw Error(ErrorCode::kInvalidArgument, std::string("Expected ") + variable + " to be " +
+                                               expected + ". Received: " + received);
+}
+
+void ReadText(const char* variable, std::string* text) {
+  const std::string value = Value(variable);
+  if (!value.empty()) *text = value;
+}
+
+// 0 alone says no.
+void ReadSwitch(const char* variable, bool* is_on) { *is_on = Value(variable) != "0"; }
+
+void ReadSeconds(const char* variable, double* seconds) {
+  const std::string text = Value(variable);
+  if (text.empty()) return;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !(value > 0)) Refuse(variable, "a positive number of seconds", text);
+  *seconds = value;
+}
+
+void ReadCores(const char* variable, int* cores) {
+  const std::string text = Value(variable);
+  if (text.empty()) return;
+  *cores = std::atoi(text.c_str());
+  if (*cores < 1) Refuse(variable, "a positive number", text);
+}
+
+void ReadInstructionSet(const char* variable, InstructionSet* set) {
+  const std::string name = Value(variable);
+  if (name.empty()) return;
+  if (!ParseInstructionSet(name, set)) Refuse(variable, "baseline, avx2 or avx512", name);
+}
+
+// Rounded up to whole cache lines, so that the operands of a chunk are aligned as the tensors are.
+void ReadChunkBytes(const char* variable, int64_t* num_bytes) {
+  constexpr int64_t kLine = 256;
+  const std::string text = Value(variable);
+  if (text.empty()) return;
+  char* end = nullptr;
+  const int64_t value = std::strtoll(text.c_str(), &end, 10);
+  if (*end != '\0' || value <= 0 || value > kMessageBytes) {
+    Refuse(variable, "a number of bytes from 1 to " + std::to_string(kMessageBytes), text);
+  }
+  *num_bytes = (value + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+CommunicatorOptions CommunicatorOptions::FromEnvironment() {
+  CommunicatorOptions options;
+  ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &options.timeouts.silence_seconds);
+  ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &options.timeouts.mismatch_seconds);
+  ReadText("TF_ADASUM_HOST", &options.host);
+  ReadCores("TF_ADASUM_CORES", &options.cores);
+  ReadInstructionSet("TF_ADASUM_INSTRUCTION_SET", &options.instruction_set);
+  ReadSwitch("TF_ADASUM_SHARED_MEMORY", &options.shared_memory);
+  ReadSwitch("TF_ADASUM_CUDA_IPC", &options.cuda.ipc);
+  ReadSwitch("TF_ADASUM_CUDA_MPI", &options.cuda.mpi);
+  ReadChunkBytes("TF_ADASUM_CUDA_STEP_BYTES", &options.cuda.chunk_bytes);
+  ReadText("TF_ADASUM_TIMELINE", &options.timeline);
+  return options;
+}
+
+}  // namespace adasum

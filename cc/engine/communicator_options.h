@@ -1,0 +1,49 @@
+// The settings of a communicator, and the one reader of the environment.
+#ifndef ADASUM_ENGINE_COMMUNICATOR_OPTIONS_H_
+#define ADASUM_ENGINE_COMMUNICATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cc/arithmetic/instruction_sets.h"
+#include "cc/core/backoff.h"
+
+namespace adasum {
+
+// Of tensors in the memory of CUDA devices.
+struct CudaOptions {
+  // Whether other processes of the host may read this one's device memory. TF_ADASUM_CUDA_IPC.
+  bool ipc = true;
+  // Whether MPI is handed device memory, if it takes any. TF_ADASUM_CUDA_MPI.
+  bool mpi = true;
+  // How much is exchanged at a time; 0 for what suits the way. TF_ADASUM_CUDA_STEP_BYTES.
+  int64_t chunk_bytes = 0;
+};
+
+// docs/guarantees.md describes each for users.
+struct CommunicatorOptions {
+  // Variables that are not set leave the defaults. Throws InvalidArgument for a value that is none
+  // of a setting's.
+  static CommunicatorOptions FromEnvironment();
+
+  // TF_ADASUM_TIMEOUT_SECONDS, TF_ADASUM_MISMATCH_SECONDS.
+  Timeouts timeouts;
+  // The name of this process' host, for hosts that share one, and for network namespaces; empty for
+  // the system's. TF_ADASUM_HOST.
+  std::string host;
+  // How many cores this process uses, where others want some; 0 for all that it may run on.
+  // TF_ADASUM_CORES.
+  int cores = 0;
+  // The widest for the arithmetic; narrower on a CPU that lacks it. TF_ADASUM_INSTRUCTION_SET.
+  InstructionSet instruction_set = InstructionSet::kAvx512;
+  // Whether ranks of a host read each other's memory. TF_ADASUM_SHARED_MEMORY.
+  bool shared_memory = true;
+  CudaOptions cuda;
+  // Where timelines go, one file for each rank and communicator; empty for none.
+  // TF_ADASUM_TIMELINE.
+  std::string timeline;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ENGINE_COMMUNICATOR_OPTIONS_H_
