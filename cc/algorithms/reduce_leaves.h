@@ -3,9 +3,17 @@
 #define ADASUM_ALGORITHMS_REDUCE_LEAVES_H_
 
 #include "cc/algorithms/collective_context.h"
-#include "cc/algorithms/schedule.h"
 
 namespace adasum {
+
+enum class Algorithm {
+  // Down the tree and back: 2 (p - 1) / p of the bytes, and with a fold once more each way.
+  kRecursiveHalving,
+  // Every rank reads a part of all vectors, and then the other parts of the result: 2 (N - 1) / N.
+  kDirect,
+  // log2(p) times the bytes in the fewest messages, and no moments.
+  kRecursiveDoubling,
+};
 
 // The algorithm for vectors of `num_bytes`; the same on all ranks.
 Algorithm SelectAlgorithm(const Transport& transport, int64_t num_bytes);
@@ -21,8 +29,8 @@ struct Room {
 // On a transport like a device's, on which recursive halving is the only algorithm.
 Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithmetic& arithmetic);
 
-// Reduces over all leaves of `transport`; collective. Bytes sent per leaf: BytesSent (schedule.h),
-// and those of kRecursiveHalving besides where kDirect finds that operands cancel.
+// Reduces over all leaves of `transport`; collective. Where a direct allreduce finds that operands
+// cancel, recursive halving follows it.
 void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context);
 
 }  // namespace adasum

@@ -60,21 +60,6 @@ std::vector<TreeNode> MakeTree(int size);
 // What `rank` combines in a direct allreduce.
 Range PartOf(int rank, int size, int64_t num_elements);
 
-enum class Algorithm {
-  // Down the tree and back: 2 (p - 1) / p of the bytes, and with a fold once more each way.
-  kRecursiveHalving,
-  // Every rank reads a part of all vectors, and then the other parts of the result: 2 (N - 1) / N.
-  kDirect,
-  // log2(p) times the bytes in the fewest messages, and no moments.
-  kRecursiveDoubling,
-};
-
-// Bytes that `rank` sends in an allreduce. Of `num_moments` segments the moments are summed over
-// the ranks, 24 bytes each and round; in a direct allreduce, the inner products of every two
-// vectors. None for a plain sum.
-int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_bytes,
-                  int64_t num_moments, Algorithm algorithm);
-
 }  // namespace adasum
 
 #endif  // ADASUM_ALGORITHMS_SCHEDULE_H_

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
@@ -13,42 +12,23 @@
 namespace adasum {
 namespace {
 
-// With its length ahead: a text may hold anything.
-void WriteText(const std::string& text, std::ostream& out) {
-  out << ' ' << text.size() << ' ' << text;
+std::vector<std::string> ToTexts(const Member& member) {
+  return {std::to_string(member.world_rank),
+          std::to_string(member.context),
+          std::to_string(member.key),
+          member.color ? std::to_string(*member.color) : "",
+          std::to_string(member.cores),
+          std::to_string(static_cast<int>(member.instruction_set)),
+          member.host,
+          member.error};
 }
 
-std::string ReadText(std::istream& in) {
-  size_t size = 0;
-  in >> size;
-  std::string text(size, '\0');
-  in.get();
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  return text;
-}
-
-std::string Serialize(const Member& member) {
-  std::ostringstream out;
-  out << member.world_rank << ' ' << member.context << ' ' << member.key << ' '
-      << (member.color ? std::to_string(*member.color) : "-") << ' ' << member.cores << ' '
-      << static_cast<int>(member.instruction_set);
-  WriteText(member.host, out);
-  WriteText(member.error, out);
-  return out.str();
-}
-
-Member Parse(const std::string& text) {
-  std::istringstream in(text);
-  Member member;
-  std::string color;
-  int instruction_set = 0;
-  in >> member.world_rank >> member.context >> member.key >> color >> member.cores >>
-      instruction_set;
-  member.instruction_set = static_cast<InstructionSet>(instruction_set);
-  member.host = ReadText(in);
-  member.error = ReadText(in);
-  if (color != "-") member.color = std::stoi(color);
-  return member;
+Member FromTexts(const std::vector<std::string>& texts) {
+  auto number = [&](size_t i) { return std::stoi(texts[i]); };
+  return {number(0), number(1),
+          number(2), texts[3].empty() ? std::nullopt : std::optional<int>(number(3)),
+          number(4), static_cast<InstructionSet>(number(5)),
+          texts[6],  texts[7]};
 }
 
 // What every rank has at least, where the ranks of a host share what each of them may run on.
@@ -88,8 +68,8 @@ Member ThisMember(int world_rank, int context, int key, std::optional<int> color
 
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {
   std::vector<Member> members;
-  for (const std::string& text : GatherTexts(transport, Serialize(mine))) {
-    members.push_back(Parse(text));
+  for (const auto& texts : GatherLists(transport, ToTexts(mine))) {
+    members.push_back(FromTexts(texts));
   }
   return members;
 }

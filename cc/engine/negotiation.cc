@@ -74,33 +74,18 @@ struct RankState {
   std::vector<RequestKey> pending;
 };
 
-void PutText(const std::string& text, std::string* out) {
-  out->append(std::to_string(text.size())).append(":").append(text);
-}
-
-std::string TakeText(const std::string& in, size_t* position) {
-  size_t colon = in.find(':', *position);
-  size_t length = std::stoull(in.substr(*position, colon - *position));
-  *position = colon + 1 + length;
-  return in.substr(colon + 1, length);
-}
-
-std::string Serialize(const RankState& state) {
-  std::string out(1, state.has_expired ? '1' : '0');
+std::vector<std::string> ToTexts(const RankState& state) {
+  std::vector<std::string> texts{state.has_expired ? "expired" : ""};
   for (const RequestKey& key : state.pending) {
-    PutText(key.name, &out);
-    PutText(key.signature, &out);
+    texts.push_back(key.name);
+    texts.push_back(key.signature);
   }
-  return out;
+  return texts;
 }
 
-RankState Parse(const std::string& in) {
-  RankState state{in[0] == '1', {}};
-  for (size_t position = 1; position < in.size();) {
-    std::string name = TakeText(in, &position);
-    std::string signature = TakeText(in, &position);
-    state.pending.emplace_back(std::move(name), std::move(signature));
-  }
+RankState FromTexts(const std::vector<std::string>& texts) {
+  RankState state{!texts[0].empty(), {}};
+  for (size_t i = 1; i < texts.size(); i += 2) state.pending.emplace_back(texts[i], texts[i + 1]);
   return state;
 }
 
@@ -189,8 +174,8 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
 
 Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey>& pending) {
   std::vector<RankState> ranks;
-  for (const std::string& text : GatherTexts(transport, Serialize({HasExpired(), pending}))) {
-    ranks.push_back(Parse(text));
+  for (const auto& texts : GatherLists(transport, ToTexts({HasExpired(), pending}))) {
+    ranks.push_back(FromTexts(texts));
   }
   // From here on everything follows from `ranks`, which is the same on every rank.
   const RequestKey* common = FirstInCommon(ranks);

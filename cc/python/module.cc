@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "cc/algorithms/schedule.h"
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/registry.h"
 #include "cc/collectives/simulate.h"
@@ -157,13 +156,6 @@ PYBIND11_MODULE(_native, module) {
            py::arg("reduction"), py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
-  py::enum_<Algorithm>(module, "Algorithm")
-      .value("RECURSIVE_HALVING", Algorithm::kRecursiveHalving)
-      .value("DIRECT", Algorithm::kDirect)
-      .value("RECURSIVE_DOUBLING", Algorithm::kRecursiveDoubling);
-  module.def("bytes_sent", &BytesSent, py::arg("rank"), py::arg("size"), py::arg("num_elements"),
-             py::arg("element_bytes"), py::arg("num_moments"),
-             py::arg("algorithm") = Algorithm::kRecursiveHalving);
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] {
     const InstructionSet wanted = CommunicatorOptions::FromEnvironment().instruction_set;

@@ -10,6 +10,24 @@ int64_t PieceAt(int64_t done, int64_t length) {
   return std::clamp(length - done, int64_t{0}, kOwnBytes);
 }
 
+// Each text with its length ahead.
+std::string Join(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) joined += std::to_string(text.size()) + ':' + text;
+  return joined;
+}
+
+std::vector<std::string> Split(const std::string& joined) {
+  std::vector<std::string> texts;
+  for (size_t position = 0; position < joined.size();) {
+    const size_t colon = joined.find(':', position);
+    const size_t length = std::stoull(joined.substr(position, colon - position));
+    texts.push_back(joined.substr(colon + 1, length));
+    position = colon + 1 + length;
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::vector<std::string> GatherTexts(Transport& transport, const std::string& mine) {
@@ -31,6 +49,15 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
     }
   }
   return texts;
+}
+
+std::vector<std::vector<std::string>> GatherLists(Transport& transport,
+                                                  const std::vector<std::string>& mine) {
+  std::vector<std::vector<std::string>> lists;
+  for (const std::string& joined : GatherTexts(transport, Join(mine))) {
+    lists.push_back(Split(joined));
+  }
+  return lists;
 }
 
 }  // namespace adasum

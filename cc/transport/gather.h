@@ -1,4 +1,4 @@
-// Every rank's text at every rank, for what is small and rare: set-up and disagreement.
+// Every rank's texts at every rank, for what is small and rare: set-up and disagreement.
 #ifndef ADASUM_TRANSPORT_GATHER_H_
 #define ADASUM_TRANSPORT_GATHER_H_
 
@@ -11,6 +11,10 @@ namespace adasum {
 
 // Collective. Returns the texts in rank order.
 std::vector<std::string> GatherTexts(Transport& transport, const std::string& mine);
+
+// Collective. The same for lists of texts, of any lengths and of any bytes.
+std::vector<std::vector<std::string>> GatherLists(Transport& transport,
+                                                  const std::vector<std::string>& mine);
 
 }  // namespace adasum
 

@@ -1,7 +1,6 @@
 #include "cc/transport/host_ends.h"
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 
 #include "cc/core/error.h"
@@ -26,13 +25,6 @@ Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
   }
 }
 
-// The addresses of a rank's ends, a line each.
-std::string Addresses(const Ends& ends) {
-  std::string lines;
-  for (const auto& end : ends) lines += end->Address() + '\n';
-  return lines;
-}
-
 bool CanConnect(const Ends& ends, const std::vector<std::string>& addresses) {
   if (ends.empty() || static_cast<int>(addresses.size()) != ends[0]->size()) return false;
   try {
@@ -52,12 +44,13 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
   if (int64_t{num_ranks} * num_ends <= most_ends) {
     ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
   }
-  const std::vector<std::string> all = GatherTexts(ranks, Addresses(ends));
-  std::vector<std::string> on_host;  // ends are in the order of the ranks
+  std::vector<std::string> addresses;
+  for (const auto& end : ends) addresses.push_back(end->Address());
+  const std::vector<std::vector<std::string>> all = GatherLists(ranks, addresses);
+  std::vector<std::string> on_host;  // in the order of the ranks
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (index_on_host[rank] < 0) continue;
-    std::istringstream lines(all[rank]);
-    for (std::string line; std::getline(lines, line);) on_host.push_back(line);
+    on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
   }
   const bool can_connect = CanConnect(ends, on_host);
   for (const std::string& answer : GatherTexts(ranks, can_connect ? "yes" : "no")) {

@@ -11,12 +11,14 @@
 
 #include "cc/algorithms/halving.h"
 #include "cc/algorithms/schedule.h"
+#include "tests/cc/bytes_sent.h"
 #include "tests/cc/check.h"
 #include "tests/cc/reduced_leaves.h"
 
 namespace adasum {
 namespace {
 
+using test::BytesSent;
 using test::CheckAgainstTree;
 using test::CheckAlike;
 using test::CheckWorld;

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "cc/algorithms/schedule.h"
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/core/dtype.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/worlds.h"

@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cc/bytes_sent.h"
 #include "tests/cc/check.h"
 
 namespace adasum {
 namespace {
 
+using test::BytesSent;
 using test::Scope;
 
 constexpr int kMostRanks = 1024;

@@ -31,7 +31,7 @@ CXX_LAYERS = {
     "collectives": {"algorithms", "arithmetic", "engine", "reductions", "transport"},
     "cuda": {"algorithms", "bootstrap", "collectives", "engine"},
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
-    "python": {"algorithms", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
+    "python": {"arithmetic", "bootstrap", "collectives", "engine", "reductions"},
 }
 # The same in Python: what a package or a folder of tf_adasum may import besides itself.
 PYTHON_LAYERS = {"adasumrun": set()}
