@@ -12,7 +12,7 @@ constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
 }  // namespace
 
 int64_t BlockBytes(const Transport& transport) {
-  return AllShareMemory(transport) ? kSharedBlockBytes : kMessageBytes;
+  return transport.requires_workspace() ? kSharedBlockBytes : kMessageBytes;
 }
 
 void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context) {
