@@ -83,7 +83,7 @@ def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:
         One pair for each operation, in the order in which they ran.
 
     Example:
-        >>> names = ["message", "agree", "queue: step", "exchange", "exchange", "step"]
+        >>> names = ["message", "negotiate", "queue: step", "exchange", "exchange", "step"]
         >>> sent_bytes([{"name": name, "args": {"bytes": 8}} for name in names])
         [('step', 16)]
     """

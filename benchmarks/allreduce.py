@@ -73,11 +73,8 @@ def main(_) -> None:
 
 
 def _communicator_over_mpi(world: adasum.Communicator) -> adasum.Communicator:
-    """The same ranks and traversal, without shared memory."""
-    os.environ["TF_ADASUM_SHARED_MEMORY"] = "0"
-    communicator = world.split(color=0)
-    del os.environ["TF_ADASUM_SHARED_MEMORY"]
-    return communicator
+    """The same ranks and algorithms, without shared memory."""
+    return world.split(color=0, options={"shared_memory": False})
 
 
 def _fits(num_bytes: int) -> bool:

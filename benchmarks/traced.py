@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +19,8 @@ def trace(operation: Callable[[adasum.Communicator], object]) -> list[dict]:
         The events of this rank, as in a Chrome trace.
     """
     with tempfile.TemporaryDirectory() as folder:
-        os.environ[timeline.VARIABLE] = str(Path(folder, "trace"))
-        communicator = adasum.world().split(color=0)
-        del os.environ[timeline.VARIABLE]
+        options = {"timeline": str(Path(folder, "trace"))}
+        communicator = adasum.world().split(color=0, options=options)
         operation(communicator)
         communicator.close()
         del communicator  # which writes the timeline

@@ -113,16 +113,8 @@ PYBIND11_MODULE(_native, module) {
 
   py::class_<CommunicatorOptions>(module, "CommunicatorOptions")
       .def_static("from_environment", &CommunicatorOptions::FromEnvironment)
-      .def_readwrite("host", &CommunicatorOptions::host)
-      .def_readwrite("cores", &CommunicatorOptions::cores)
       .def_readwrite("shared_memory", &CommunicatorOptions::shared_memory)
-      .def_readwrite("timeline", &CommunicatorOptions::timeline)
-      .def_property(
-          "timeout_seconds",
-          [](const CommunicatorOptions& options) { return options.timeouts.silence_seconds; },
-          [](CommunicatorOptions& options, double seconds) {
-            options.timeouts.silence_seconds = seconds;
-          });
+      .def_readwrite("timeline", &CommunicatorOptions::timeline);
 
   py::class_<PyCommunicator>(module, "Communicator")
       .def_static(
@@ -162,7 +154,7 @@ PYBIND11_MODULE(_native, module) {
     return KernelsOf(std::min(wanted, WidestInstructionSet())).instruction_set;
   });
   module.def("mpi_version", &MpiVersion);
-  module.def("leave_all", &ShutdownAll, NoGil());
+  module.def("shutdown_all", &ShutdownAll, NoGil());
   module.def("raise_interrupt", &RaiseInterrupt);
 }
 

@@ -36,10 +36,8 @@ def _sent(has_shared_memory, tmp_path_factory):
     """Bytes sent for each list and reduction, over one transport."""
     world = adasum.world()  # made before, so that it has no timeline there
     folder = tmp_path_factory.mktemp("timeline")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TF_ADASUM_SHARED_MEMORY", str(int(has_shared_memory)))
-        environment.setenv(timeline.VARIABLE, str(folder / "trace"))
-        communicator = world.split(color=0)
+    options = {"shared_memory": has_shared_memory, "timeline": str(folder / "trace")}
+    communicator = world.split(color=0, options=options)
     for name, sizes in LISTS.items():
         tensors = [tf.ones([size]) for size in sizes]
         for reduction in ("adasum", "sum"):

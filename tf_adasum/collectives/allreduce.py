@@ -131,7 +131,7 @@ def allreduce_replicas(
                     [tensor for leaf in part for tensor in leaf],
                     num_tensors=len(indices),
                     reduction=reduction,
-                    local_reduction="" if local_reduction == "adasum" else local_reduction,
+                    local_reduction=local_reduction,
                     tensor_name=op_name,
                     caller_waits=is_eager,
                 )

@@ -95,7 +95,13 @@ class Communicator:
         with tf.device(device):
             return native.ops.adasum_communicator(id=self._lib.id)
 
-    def split(self, color: int | None, key: int = 0, name: str = "split") -> "Communicator | None":
+    def split(
+        self,
+        color: int | None,
+        key: int = 0,
+        name: str = "split",
+        options: dict[str, object] | None = None,
+    ) -> "Communicator | None":
         """Makes one communicator for each color; collective, as MPI_Comm_split.
 
         Args:
@@ -103,6 +109,9 @@ class Communicator:
             key: orders the ranks of a group; equal keys keep this communicator's order.
             name: equal on all ranks. Threads that split one communicator at the same time need
                 names of their own.
+            options: settings of the new group that are to differ from those of the environment:
+                "shared_memory", whether ranks of a host read each other's memory, and "timeline",
+                the path where timelines go.
 
         Returns:
             The communicator of this rank's color, or None for color None.
@@ -116,7 +125,10 @@ class Communicator:
             >>> adasum.world().split(color=None) is None
             True
         """
-        part = self._lib.split(color, key, name)
+        settings = native.lib.CommunicatorOptions.from_environment() if options else None
+        for option, value in (options or {}).items():
+            setattr(settings, option, value)
+        part = self._lib.split(color, key, name, settings)
         return None if part is None else Communicator(part)
 
     def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
@@ -159,7 +171,7 @@ def world() -> Communicator:
     with _lock:
         if _world is None:
             _world = Communicator(_connect())
-            atexit.register(native.lib.leave_all)
+            atexit.register(native.lib.shutdown_all)
         return _world
 
 

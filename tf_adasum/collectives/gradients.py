@@ -46,7 +46,6 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
             [tf.convert_to_tensor(gradient) for gradient in upstream],
             num_tensors=len(upstream),
             reduction=reduction,
-            local_reduction="",
             tensor_name=f"gradient of {name}",
             caller_waits=tf.executing_eagerly(),
         )

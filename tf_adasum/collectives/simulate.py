@@ -42,14 +42,13 @@ def simulate(
     (docs/architecture.md).
     """
     reductions.check_stages(reduction, local_reduction)
-    local = "" if local_reduction == "adasum" else local_reduction
     ranks = [[_plain(array) for array in arrays] for arrays in inputs]
     _check_alike(ranks)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:
         return outputs
     hosts = [len(ranks)] if leaves_per_host is None else list(leaves_per_host)
-    simulated = native.lib.SimulatedReduction(reduction, local, hosts)
+    simulated = native.lib.SimulatedReduction(reduction, local_reduction, hosts)
     for dtype in dict.fromkeys(array.dtype.name for array in ranks[0]):
         chosen = [index for index, array in enumerate(ranks[0]) if array.dtype.name == dtype]
         native.lib.simulate(
