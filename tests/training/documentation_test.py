@@ -13,7 +13,15 @@ from tf_adasum.keras_hooks.guard import require_hooks
 
 @pytest.mark.parametrize(
     "name",
-    ["micro_batches", "names", "optimizer", "policy", "reductions.adasum", "strategy", "variables"],
+    [
+        "collectives.names",
+        "collectives.reductions.adasum",
+        "distribute.policy",
+        "distribute.strategy",
+        "distribute.variables",
+        "optimizers.micro_batches",
+        "optimizers.wrapper",
+    ],
 )
 def test_examples(name):
     results = doctest.testmod(importlib.import_module(f"tf_adasum.{name}"))
