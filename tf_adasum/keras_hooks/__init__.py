@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from tf_adasum.keras_hooks import (
+    device_iterators,
     equal_weights,
     loss_scale,
     losses,
@@ -19,6 +20,7 @@ from tf_adasum.keras_hooks import (
 )
 
 _HOOKS = (
+    device_iterators,
     equal_weights,
     loss_scale,
     losses,
