@@ -195,8 +195,9 @@ def _announce(reduction: str, strategy: tf_adasum.AdasumStrategy, steps: int) ->
         return
     workers, ranks = strategy.num_replicas_in_sync, strategy.extended.communicator.size
     places = f" ({ranks} ranks x {workers // ranks} replicas)" if 1 < ranks < workers else ""
+    title = "" if reduction == ONE_WORKER else f"{reduction}: "
     print(
-        f"{reduction}: {workers} worker{'s' if workers > 1 else ''}{places} "
+        f"{title}{workers} worker{'s' if workers > 1 else ''}{places} "
         f"x {FLAGS.batch_size} images, {FLAGS.optimizer} {FLAGS.learning_rate:g}, "
         f"{FLAGS.epochs} epochs of {steps} steps",
         flush=True,

@@ -37,6 +37,10 @@ _HOOKS = (
 
 @functools.cache
 def install() -> None:
-    """Installs the hooks, once; without an `AdasumStrategy` in scope they change nothing."""
+    """Installs the hooks, once.
+
+    Without an `AdasumStrategy` in scope they change no result; `device_iterators` alone acts under
+    other strategies of the process too, whose iterators then don't tune themselves either.
+    """
     for hook in _HOOKS:
         hook.install()

@@ -18,7 +18,10 @@ require_hooks(multi_device_iterator_ops, "_create_device_dataset")
 
 
 def install() -> None:
-    """Switches the tuning off in `_create_device_dataset`; pipelines of users tune as before."""
+    """Switches the tuning off in `_create_device_dataset`; pipelines of users tune as before.
+
+    For every strategy of this process: an iterator does not know which one it is for.
+    """
     original = multi_device_iterator_ops._create_device_dataset
 
     @functools.wraps(original)
