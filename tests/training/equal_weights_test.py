@@ -143,7 +143,7 @@ def test_equal_ranks_send_one_message_and_say_nothing(mode, num_local, caplog, m
     for times in (1, 2):
         model.fit(**data)
         assert len(sent) == (2 * times if world().size > 1 else 0)  # as it begins and as it ends
-    assert all(args[0].shape == (world().size, 6) for args in sent)
+    assert all(args[0].shape == (world().size, 7) for args in sent)
     check_said(caplog, 0)
     assert_equal_on_ranks(model.trainable_variables)
 

@@ -33,6 +33,7 @@ class _Row(NamedTuple):
         steps_taken: of a round of local steps, in which weights differ by design.
         epoch: where `fit` begins.
         asked_epoch: where the caller of `fit` wants it to begin.
+        restored: whether a callback restored a training on this rank.
     """
 
     kind: int
@@ -41,6 +42,7 @@ class _Row(NamedTuple):
     steps_taken: int
     epoch: int
     asked_epoch: int
+    restored: int
 
     @property
     def state(self) -> tuple[int, int]:
@@ -59,17 +61,26 @@ class EqualWeights:
         self._communicator = communicator
         self._common: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
-    def check(self, model: keras.Model, when: str, epoch: int = 0, asked_epoch: int = 0) -> int:
+    def check(
+        self,
+        model: keras.Model,
+        when: str,
+        epoch: int = 0,
+        asked_epoch: int = 0,
+        restored: bool = False,
+    ) -> int:
         """Makes sure that all ranks hold equal weights; collective, one message if they do.
 
         Ranks that differ go on with rank 0's values if rank 0 changed since all were equal, or if
-        they never were compared, and rank 0 says so in one line of the log.
+        they never were compared, and rank 0 says so in one line of the log. What a callback
+        restored on rank 0 all ranks take over, whatever they hold.
 
         Args:
             model: a built model, with or without an optimizer.
             when: what begins or ends, for the messages.
             epoch: the first of this rank, which a callback may have restored, if `fit` begins.
             asked_epoch: what `fit` was called with.
+            restored: whether a callback restored the model on this rank.
 
         Returns:
             The first epoch of all ranks: rank 0's.
@@ -83,11 +94,14 @@ class EqualWeights:
         kind = _hash([(variable.dtype, tuple(variable.shape)) for variable in variables])
         common = self._common.get(model, 0)
         taken = _steps_taken(model)
-        mine = _Row(kind, _hash(digests), common, taken, epoch, asked_epoch)
+        mine = _Row(kind, _hash(digests), common, taken, epoch, asked_epoch, restored)
         rows = [_Row(*map(int, row)) for row in self._gather(mine, "weights")]
         self._check_alike(rows, when)
         in_round = taken > 0 and all(row.steps_taken == taken for row in rows)
-        if not in_round:
+        if rows[0].restored:
+            self._share_what_is_restored(model, rows[0].epoch, when)
+            self._common[model] = rows[0].now
+        elif not in_round:
             if any(row.state != rows[0].state for row in rows):
                 self._mend(model, variables, digests, rows, when)
             self._common[model] = rows[0].now
@@ -110,6 +124,8 @@ class EqualWeights:
                 f"on {_ranks(others)} whose number, shapes or dtypes are not rank 0's. Build and "
                 "compile the same model on all ranks"
             )
+        if rows[0].restored:
+            return
         others = [rank for rank, row in enumerate(rows) if row.epoch != rows[0].epoch]
         # Keras takes what a callback restored before what was asked for, unless that is 0.
         if others and not rows[0].epoch and any(rows[rank].asked_epoch for rank in others):
@@ -121,6 +137,15 @@ class EqualWeights:
             _log.warning(
                 "%s: all ranks begin with epoch %d as rank 0 does, also %s.",
                 *(when, rows[0].epoch, _ranks(others)),
+            )
+
+    def _share_what_is_restored(self, model: keras.Model, epoch: int, when: str) -> None:
+        """Also what is a replica's own: a callback may have restored another file there."""
+        broadcast_variables(model, 0, self._communicator)
+        if self._communicator.rank == 0:
+            _log.warning(
+                "%s: all ranks begin with epoch %d and the weights that rank 0 restored.",
+                *(when, epoch),
             )
 
     def _mend(self, model, variables, digests, rows, when) -> None:

@@ -145,7 +145,8 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
             replica_id, device, primary_var, **kwargs
         )
         restored = isinstance(value, trackable.CheckpointInitialValueCallable)
-        if replica_id > 0 or self.communicator.size == 1 or value is None or restored:
+        has_peers = self.communicator.size > 1 and not self.is_alone
+        if replica_id > 0 or not has_peers or value is None or restored:
             return value
 
         def from_rank_0():

@@ -34,9 +34,8 @@ class AdasumStrategy(tf.distribute.Strategy):
     is seen once per epoch.
 
     All ranks must make the same calls, with these rules:
-    * Ranks other than 0 show no progress. Pass callbacks that write files on rank 0 only, and
-      save there outside of `scope()`, in which new variables (Keras makes some when it saves)
-      wait for all ranks.
+    * Ranks other than 0 show no progress. Give callbacks to all ranks: rank 0 writes their files.
+      What you write yourself, `model.save` after `fit` too, write on rank 0.
     * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
       epoch they are the rank's own, so a callback must not stop training in the middle of one.
     * `predict` returns the predictions of the rank's own share of the data.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 
 from tf_adasum.keras_hooks import (
+    callback_files,
+    calls,
     device_iterators,
     equal_weights,
     loss_scale,
@@ -14,12 +16,15 @@ from tf_adasum.keras_hooks import (
     operation_seeds,
     optimizer_scope,
     plain_optimizer,
+    saved_attributes,
     seeds,
     step_count,
     symbolic_build,
 )
 
 _HOOKS = (
+    calls,
+    callback_files,
     device_iterators,
     equal_weights,
     loss_scale,
@@ -29,6 +34,7 @@ _HOOKS = (
     operation_seeds,
     optimizer_scope,
     plain_optimizer,
+    saved_attributes,
     seeds,
     step_count,
     symbolic_build,

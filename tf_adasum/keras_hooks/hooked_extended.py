@@ -48,6 +48,20 @@ class HookedExtended:
             self._thread.is_building = False
 
     @property
+    def is_alone(self) -> bool:
+        """Whether this thread is inside of `alone`."""
+        return getattr(self._thread, "is_alone", False)
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Inside, variables start with this rank's own values: no other rank makes them."""
+        self._thread.is_alone = True
+        try:
+            yield
+        finally:
+            self._thread.is_alone = False
+
+    @property
     def plain_name(self) -> str | None:
         """The name that `plain_values_are` gave in this thread, None outside of it."""
         return getattr(self._thread, "plain_name", None)

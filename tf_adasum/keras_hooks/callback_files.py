@@ -1,0 +1,118 @@
+"""Keras' callbacks may be given to all ranks: rank 0 writes files, the others write nowhere.
+
+All ranks go through the same decisions (is this the best model yet?). What a callback saves by
+`model.save`, `save_weights` or `export` is rank 0's too. BackupAndRestore also reads on rank 0
+only; all ranks get from there what it restored, when the weights are compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, RemoteMonitor, TensorBoard
+from keras.src.utils import file_utils
+
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks
+
+require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
+require_hooks(CSVLogger, "on_train_begin")
+require_hooks(file_utils, "exists")
+require_hooks(keras.Model, "export", "save", "save_weights")
+require_hooks(ModelCheckpoint, "_get_file_path", "_save_model", "_should_save_model")
+require_hooks(RemoteMonitor, "on_epoch_end")
+require_hooks(TensorBoard, "_configure_embeddings", "_log_embeddings", "_start_trace")
+require_hooks(TensorBoard, "_train_writer", "_val_writer")
+
+
+def install() -> None:
+    """Lets callbacks of `fit` write on rank 0."""
+    _on_others(ModelCheckpoint, "_save_model", _decide)
+    _note_what_is_restored()
+    for name in ("on_train_begin", "_save_model", "on_train_end"):
+        _on_others(BackupAndRestore, name, _nothing)
+    _on_others(CSVLogger, "on_train_begin", _write_to_devnull)
+    _on_others(RemoteMonitor, "on_epoch_end", _nothing)
+    for name in ("_configure_embeddings", "_log_embeddings", "_start_trace"):
+        _on_others(TensorBoard, name, _nothing)
+    for name in ("_train_writer", "_val_writer"):
+        _write_no_events(name)
+    for name in ("export", "save", "save_weights"):
+        _save_on_rank_0(name)
+
+
+def _is_other(model: keras.Model | None) -> bool:
+    """Whether this rank trains the model with others, and is not the one that writes."""
+    communicator = calls.communicator_of(model) if isinstance(model, keras.Model) else None
+    return communicator is not None and communicator.rank > 0
+
+
+def _on_others(kind: type, name: str, instead: Callable) -> None:
+    """Lets ranks other than 0 do `instead(original, callback, ...)` in a callback's method."""
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def on_rank_0(self, *args, **kwargs):
+        if _is_other(self.model):
+            return instead(original, self, *args, **kwargs)
+        return original(self, *args, **kwargs)
+
+    setattr(kind, name, on_rank_0)
+
+
+def _nothing(original, callback, *args, **kwargs) -> None:
+    del original, callback, args, kwargs
+
+
+def _decide(original, checkpoint: ModelCheckpoint, epoch: int, batch: int | None, logs) -> None:
+    """Remembers the best value, as rank 0 does."""
+    del original
+    path = checkpoint._get_file_path(epoch, batch, logs)
+    checkpoint._should_save_model(epoch, batch, logs, path)
+
+
+def _note_what_is_restored() -> None:
+    original = BackupAndRestore._load_model
+
+    @functools.wraps(original)
+    def load_and_note(self):
+        call = calls.current()
+        if call is not None and file_utils.exists(self._weights_path):
+            call.restored = True
+        original(self)
+
+    BackupAndRestore._load_model = load_and_note
+
+
+def _write_to_devnull(original, logger: CSVLogger, logs=None) -> None:
+    path, logger.filename = logger.filename, os.devnull
+    try:
+        original(logger, logs)
+    finally:
+        logger.filename = path
+
+
+def _write_no_events(name: str) -> None:
+    original = getattr(TensorBoard, name)
+
+    def writer(self):
+        return tf.summary.create_noop_writer() if _is_other(self.model) else original.fget(self)
+
+    setattr(TensorBoard, name, property(writer))
+
+
+def _save_on_rank_0(name: str) -> None:
+    original = getattr(keras.Model, name)
+
+    @functools.wraps(original)
+    def save(self, *args, **kwargs):
+        # Elsewhere in a program a rank may save by itself, under a path of its own.
+        if calls.in_turn() and _is_other(self):
+            return None
+        return original(self, *args, **kwargs)
+
+    setattr(keras.Model, name, save)

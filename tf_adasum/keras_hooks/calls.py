@@ -1,0 +1,139 @@
+"""The calls of `fit`, `evaluate` and `predict` that are under way, and their callbacks' turns.
+
+What other hooks do when callbacks have had their turn, they register with `after`. Only inside of
+these calls: a `CallbackList` of somebody's own loop may exist on one rank alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+import keras
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+
+_CALLS = ("evaluate", "fit", "predict")
+_STAGES = ("train", "test", "predict")
+_TURNS = (
+    "on_epoch_begin",
+    "on_epoch_end",
+    *(f"on_{stage}_{end}" for stage in _STAGES for end in ("begin", "end")),
+    *(f"on_{stage}_batch_{end}" for stage in _STAGES for end in ("begin", "end")),
+)
+
+require_hooks(keras.callbacks.CallbackList, *_TURNS)
+require_hooks(TensorFlowTrainer, "distribute_strategy", *_CALLS)
+
+
+class Call:
+    """A call of `fit`, `evaluate` or `predict` that is under way.
+
+    Attributes:
+        name: of the method.
+        model: whose method it is.
+        communicator: the ranks that make the call together; None for a rank without others.
+        initial_epoch: what `fit` was asked to begin with.
+        in_turn: whether callbacks have their turn.
+        restored: whether a callback has restored the model on this rank.
+    """
+
+    def __init__(self, name: str, model: keras.Model, initial_epoch: int):
+        self.name = name
+        self.model = model
+        self.communicator = communicator_of(model)
+        self.initial_epoch = initial_epoch
+        self.in_turn = False
+        self.restored = False
+
+
+class _Calls(threading.local):
+    """The calls of this thread, the innermost last: `fit` calls `evaluate`."""
+
+    def __init__(self):
+        self.stack: list[Call] = []
+
+
+_calls = _Calls()
+_after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
+
+
+def current() -> Call | None:
+    """Returns the innermost call of this thread."""
+    return _calls.stack[-1] if _calls.stack else None
+
+
+def in_turn() -> bool:
+    """Whether this thread runs a callback of `fit`, `evaluate` or `predict`."""
+    return bool(_calls.stack) and _calls.stack[-1].in_turn
+
+
+def communicator_of(model: keras.Model) -> Communicator | None:
+    """Returns the ranks that train the model together; None if this one has no others."""
+    extended = model.distribute_strategy.extended
+    has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
+    return extended.communicator if has_peers else None
+
+
+def after(turn: str, act: Callable[[Call, keras.callbacks.CallbackList], None]) -> None:
+    """Lets `act` follow when all callbacks of a call with other ranks have had that turn."""
+    _after[turn].append(act)
+
+
+def install() -> None:
+    """Lets `fit`, `evaluate`, `predict` and `CallbackList` say where they are."""
+    for name in _CALLS:
+        _mark_call(name)
+    for name in _TURNS:
+        _mark_turn(name)
+
+
+def _mark_call(name: str) -> None:
+    original = getattr(TensorFlowTrainer, name)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def marked(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs).arguments
+        _calls.stack.append(Call(name, self, given.get("initial_epoch", 0)))
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _calls.stack.pop()
+
+    setattr(TensorFlowTrainer, name, marked)
+
+
+def _mark_turn(name: str) -> None:
+    original = getattr(keras.callbacks.CallbackList, name)
+
+    @functools.wraps(original)
+    def marked(self, *args, **kwargs):
+        call = current()
+        # Callbacks may hold lists of their own: the turn is that of the outermost.
+        if call is None or call.in_turn:
+            return original(self, *args, **kwargs)
+        with _turn_of(call):
+            original(self, *args, **kwargs)
+        if call.communicator is not None:
+            for act in _after[name]:
+                act(call, self)
+        return None
+
+    setattr(keras.callbacks.CallbackList, name, marked)
+
+
+@contextlib.contextmanager
+def _turn_of(call: Call):
+    call.in_turn = True
+    try:
+        yield
+    finally:
+        call.in_turn = False
