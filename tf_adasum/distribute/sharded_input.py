@@ -28,7 +28,7 @@ _PER_REPLICA = tf.distribute.InputReplicationMode.PER_REPLICA
 class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     """The data methods of an extended: rank and number of ranks go into the input context.
 
-    A subclass sets `communicator` before it calls the constructor.
+    A subclass sets `communicator` before it calls the constructor, and has a flag `rows_in_order`.
     """
 
     def _make_input_context(self) -> tf.distribute.InputContext:
@@ -59,7 +59,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
             )
         options = self._fetching(options)
         return input_util.get_distributed_dataset(
-            dataset,
+            _dealt_by_rows(dataset) if self.rows_in_order.on else dataset,
             self._input_workers_with_options(options),
             self._container_strategy(),
             num_replicas_in_sync=self._num_replicas_in_sync,
@@ -84,6 +84,17 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         ids = [self._get_replica_id_in_sync_group(r) for r in range(len(self._devices))]
         values = [value_fn(tf.distribute.experimental.ValueContext(i, number)) for i in ids]
         return distribute_utils.regroup(values, always_wrap=True)
+
+
+def _dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same data, of which every rank reads all files and takes its part of each batch."""
+    options = dataset.options()
+    policies = tf.data.experimental.AutoShardPolicy
+    if options.experimental_distribute.auto_shard_policy in (policies.AUTO, policies.FILE):
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = policies.DATA
+        return dataset.with_options(options)
+    return dataset
 
 
 def agree_on_seed(communicator) -> None:

@@ -38,7 +38,6 @@ class AdasumStrategy(tf.distribute.Strategy):
       What you write yourself, `model.save` after `fit` too, write on rank 0.
     * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
       epoch they are the rank's own, so a callback must not stop training in the middle of one.
-    * `predict` returns the predictions of the rank's own share of the data.
     * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
       replica keeps its own, and rank 0's are saved.
     * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.

@@ -20,6 +20,7 @@ from tf_adasum.keras_hooks import (
     seeds,
     step_count,
     symbolic_build,
+    whole_predictions,
 )
 
 _HOOKS = (
@@ -38,6 +39,7 @@ _HOOKS = (
     seeds,
     step_count,
     symbolic_build,
+    whole_predictions,
 )
 
 

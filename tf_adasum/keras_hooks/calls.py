@@ -43,6 +43,7 @@ class Call:
         initial_epoch: what `fit` was asked to begin with.
         in_turn: whether callbacks have their turn.
         restored: whether a callback has restored the model on this rank.
+        shares_data: whether each rank computes on its own part of the data; set in `predict`.
     """
 
     def __init__(self, name: str, model: keras.Model, initial_epoch: int):
@@ -52,6 +53,7 @@ class Call:
         self.initial_epoch = initial_epoch
         self.in_turn = False
         self.restored = False
+        self.shares_data = True
 
 
 class _Calls(threading.local):

@@ -20,6 +20,7 @@ class HookedExtended:
             them by N.
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
             the first replica's.
+        rows_in_order: while it is on, data are dealt to ranks by rows, and not by files.
     """
 
     communicator: Communicator
@@ -28,6 +29,7 @@ class HookedExtended:
         self._thread = threading.local()
         self.undivided_losses = ReplicasFlag()
         self.first_replicas_agree = ReplicasFlag()
+        self.rows_in_order = ReplicasFlag()
         super().__init__(*args, **kwargs)
 
     @property

@@ -12,6 +12,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from tf_adasum.collectives.allreduce import allreduce
@@ -34,7 +35,7 @@ def install() -> None:
         make(self, distribute_strategy, *args, **kwargs)
         extended = getattr(distribute_strategy, "extended", None)
         if isinstance(extended, HookedExtended) and extended.communicator.size > 1:
-            own = None if _takes_more_steps(self.data_adapter) else self._num_batches
+            own = self._num_batches if is_sharded(self.data_adapter) else None
             self._num_batches = _of_all_ranks(own, extended.communicator)
         self._adasum_num_batches = self._num_batches
 
@@ -47,18 +48,19 @@ def install() -> None:
     TFEpochIterator.reset = reset_to_agreed
 
 
-def _takes_more_steps(data_adapter) -> bool:
-    """Whether TensorFlow makes several steps of one batch, which Keras' number leaves out.
+def is_sharded(data_adapter: DataAdapter) -> bool:
+    """Whether each rank computes on its own part of the data.
 
-    Of data that is not sharded, each rank trains on the whole of every global batch, in parts.
+    Of data that is not sharded, each rank computes on the whole of every global batch, in parts:
+    TensorFlow makes several steps of one batch, which Keras' number leaves out.
     """
     if not isinstance(data_adapter, TFDatasetAdapter):
-        return False
+        return True
     data = data_adapter.get_tf_dataset()
     if not isinstance(data, tf.data.Dataset):  # distributed already
-        return False
+        return True
     policy = data.options().experimental_distribute.auto_shard_policy
-    return policy == tf.data.experimental.AutoShardPolicy.OFF
+    return policy != tf.data.experimental.AutoShardPolicy.OFF
 
 
 def _of_all_ranks(own: int | None, communicator: Communicator) -> int | None:

@@ -1,0 +1,158 @@
+"""`predict` returns the outputs for all rows of the data, in their order, on every rank.
+
+Each rank computes its share of every batch, and the ranks gather the outputs after each step, so
+that callbacks see those of the whole batch too. Replica (p, l) has part l * P + p of a batch.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.backend.tensorflow import trainer as keras_trainer
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
+
+from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.num_batches import is_sharded
+
+require_hooks(keras_trainer, "concat")
+require_hooks(TensorFlowTrainer, "make_predict_function", "predict")
+require_hooks(TFEpochIterator, "__init__")
+
+
+def install() -> None:
+    """Lets the step of `predict` return the outputs of all ranks."""
+    _deal_rows_in_order()
+    make = TensorFlowTrainer.make_predict_function
+
+    @functools.wraps(make)
+    def make_whole(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        if not hasattr(self.predict_function, "adasum_original"):
+            self.predict_function = _gathering(self, self.predict_function)
+
+    TensorFlowTrainer.make_predict_function = make_whole
+
+
+def _deal_rows_in_order() -> None:
+    """Lets every rank compute a part of each batch, of files too; where data are dealt at all."""
+    original = TFEpochIterator.__init__
+
+    @functools.wraps(original)
+    def make(self, *args, **kwargs):
+        call = calls.current()
+        if call is None or call.name != "predict" or call.communicator is None:
+            original(self, *args, **kwargs)
+            return
+        with call.model.distribute_strategy.extended.rows_in_order.raised():
+            original(self, *args, **kwargs)
+        call.shares_data = is_sharded(self.data_adapter)
+
+    TFEpochIterator.__init__ = make
+
+
+def _gathering(model: keras.Model, step):
+    @functools.wraps(step)
+    def step_on_all_ranks(data):
+        outputs = step(data)
+        call = calls.current()
+        is_predict = call is not None and call.model is model and call.name == "predict"
+        if not is_predict or call.in_turn or call.communicator is None or not call.shares_data:
+            return outputs
+        return _of_all_ranks(outputs, _rows_of_parts(data, model), call.communicator)
+
+    step_on_all_ranks.adasum_original = step
+    return step_on_all_ranks
+
+
+def _rows_of_parts(data: Sequence, model: keras.Model) -> list[int]:
+    """Numbers of rows that the local replicas got: of each step, of each replica in it."""
+    rows = []
+    for of_step in data:
+        for leaf in tf.nest.flatten(of_step):
+            values = model.distribute_strategy.experimental_local_results(leaf)
+            if all(hasattr(value, "shape") for value in values):  # no Optional, and no None
+                rows += [_num_rows(value) for value in values]
+                break
+    return rows
+
+
+def _of_all_ranks(outputs, rows: Sequence[int], communicator):
+    """The outputs of all ranks for the same steps, put together in the order of the data."""
+    leaves = keras.tree.flatten(outputs)
+    parts = [_parts(leaf, rows) for leaf in leaves]
+    own = None if None in parts else [[_components(part) for part in of_leaf] for of_leaf in parts]
+    everybodys = [
+        pickle.loads(received)
+        for received in gather_bytes(pickle.dumps(own), communicator, "outputs of predict")
+    ]
+    if None in everybodys:
+        raise ValueError(
+            f"rank {communicator.rank}: Expected as many rows of output as of input, or a multiple "
+            "of them, to put those of several replicas or steps of a rank in order. Received: "
+            f"{[tuple(leaf.shape) for leaf in leaves]} for {sum(rows)} rows. Predict with one "
+            "device per rank and steps_per_execution=1"
+        )
+    whole = [
+        _joined(leaf, [of_rank[index][part] for part in range(len(rows)) for of_rank in everybodys])
+        for index, leaf in enumerate(leaves)
+    ]
+    return keras.tree.pack_sequence_as(outputs, whole)
+
+
+def _parts(leaf, rows: Sequence[int]) -> list | None:
+    """An output cut where replicas and steps meet; None if that can't be told."""
+    if len(rows) == 1:
+        return [leaf]
+    given, got = sum(rows), _num_rows(leaf)
+    if got % given if given else got:
+        return None
+    ends = np.cumsum(rows) * (got // given if given else 0)
+    return [_between(leaf, begin, end) for begin, end in zip([0, *ends[:-1]], ends)]
+
+
+def _between(leaf, begin: int, end: int):
+    if not isinstance(leaf, tf.SparseTensor):
+        return leaf[begin:end]
+    shape = leaf.dense_shape.numpy()
+    start = np.zeros_like(shape)
+    start[0], shape[0] = begin, end - begin
+    return tf.sparse.slice(leaf, start, shape)
+
+
+def _num_rows(value) -> int:
+    if isinstance(value, tf.SparseTensor):
+        return int(value.dense_shape[0])
+    return int(value.nrows()) if isinstance(value, tf.RaggedTensor) else value.shape[0]
+
+
+def _components(value) -> list[np.ndarray]:
+    if isinstance(value, tf.SparseTensor):
+        return [part.numpy() for part in (value.indices, value.values, value.dense_shape)]
+    if isinstance(value, tf.RaggedTensor):
+        return [part.numpy() for part in (value.flat_values, *value.nested_row_splits)]
+    return [np.asarray(value.numpy(), object if value.dtype == tf.string else None)]
+
+
+def _joined(leaf, parts: Sequence[list[np.ndarray]]):
+    """One output of the parts of all ranks; those without rows may lack the others' shape."""
+    with tf.device("CPU:0"):
+        values = [_value_like(leaf, part) for part in parts]
+        full = [value for value in values if value.shape.rank == 0 or _num_rows(value) > 0]
+        return keras_trainer.concat(full) if full else leaf
+
+
+def _value_like(leaf, components: Sequence[np.ndarray]):
+    # NumPy has no dtype for texts, and an empty array of them could be anything.
+    parts = [tf.convert_to_tensor(c, tf.string if c.dtype == object else None) for c in components]
+    if isinstance(leaf, tf.SparseTensor):
+        return tf.SparseTensor(*parts)
+    if isinstance(leaf, tf.RaggedTensor):
+        return tf.RaggedTensor.from_nested_row_splits(parts[0], parts[1:], validate=False)
+    return parts[0]
