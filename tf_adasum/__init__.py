@@ -13,6 +13,7 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
 """
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
+from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce import allreduce, broadcast
 from tf_adasum.collectives.arrays import allreduce_arrays
 from tf_adasum.collectives.communicator import (
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdasumStrategy",
     "Communicator",
+    "allgather",
     "allreduce",
     "allreduce_arrays",
     "broadcast",

@@ -24,6 +24,15 @@ class Error : public std::runtime_error {
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ErrorCode code() const { return code_; }
 
+  // Of a request that all ranks fail alike, with nothing under way: the communicator can be used
+  // afterwards.
+  static Error Common(ErrorCode code, const std::string& message) {
+    Error error(code, message);
+    error.is_common_ = true;
+    return error;
+  }
+  bool is_common() const { return is_common_ || code_ == ErrorCode::kResourceExhausted; }
+
   // Whether the request's tensors must stay until the process ends: a message that was given up may
   // still be read from them, or arrive in them (Transport::HasAbandoned).
   bool needs_memory_kept() const { return needs_memory_kept_; }
@@ -31,6 +40,7 @@ class Error : public std::runtime_error {
 
  private:
   ErrorCode code_;
+  bool is_common_ = false;
   bool needs_memory_kept_ = false;
 };
 

@@ -259,10 +259,10 @@ void Communicator::Execute(const Decision& decision) {
       Run(request, {transport(), *transport_, topology_, *waits_, timeline_.get(), state_});
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.key.name, begin, -1, 0);
-  // All was checked before the first byte, so that an error here is a lost peer or a failing
-  // library: the ranks no longer stand at the same point. First, so that a caller who hears of it
-  // can't have another request accepted. Lack of resources is found by all ranks together.
-  if (error && error->code() != ErrorCode::kResourceExhausted) FailAll(*error);
+  // All was checked before the first byte, so that an error of one rank here is a lost peer or a
+  // failing library: the ranks no longer stand at the same point. First, so that a caller who hears
+  // of it can't have another request accepted.
+  if (error && !error->is_common()) FailAll(*error);
   request.done(error ? &*error : nullptr);
 }
 

@@ -37,7 +37,8 @@ using Done = std::function<void(const Error*)>;
 
 struct Request {
   RequestKey key;
-  // Runs on the communication thread once all ranks agreed; may throw Error.
+  // Runs on the communication thread once all ranks agreed; may throw Error. Unless that is common,
+  // the communicator can't be used afterwards.
   std::function<void(RequestContext&)> run;
   // Called on the thread that carries out requests or, after Close, on the caller's. Everything
   // that `run` points to must stay until then.

@@ -29,6 +29,30 @@ absl::Status BroadcastShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
+// An output of each input's rows, as many as the ranks turn out to have; scalars are refused on all
+// ranks when they meet. A vector of numbers comes behind them.
+absl::Status RowsShapes(InferenceContext* context, int first_input) {
+  const int num_tensors = context->num_inputs() - first_input;
+  for (int i = 0; i < num_tensors; ++i) {
+    auto shape = context->input(first_input + i);
+    if (!context->RankKnown(shape) || context->Rank(shape) == 0) {
+      context->set_output(i, context->UnknownShape());
+      continue;
+    }
+    TF_RETURN_IF_ERROR(context->ReplaceDim(shape, 0, context->UnknownDim(), &shape));
+    context->set_output(i, shape);
+  }
+  context->set_output(num_tensors, context->Vector(InferenceContext::kUnknownDim));
+  return absl::OkStatus();
+}
+
+absl::Status AllgatherShapes(InferenceContext* context) { return RowsShapes(context, 1); }
+
+// What travels as bytes.
+constexpr char kListOfFixedSize[] =
+    "T: list({half, bfloat16, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
+    "uint64, bool, complex64, complex128}) >= 1";
+
 REGISTER_OP("AdasumCommunicator")
     .Attr("id: int")
     .Output("communicator: resource")
@@ -59,14 +83,26 @@ REGISTER_OP("AdasumBroadcast")
     .Input("communicator: resource")
     .Input("inputs: T")
     .Output("outputs: T")
-    .Attr(
-        "T: list({half, bfloat16, float, double, int8, uint8, int16, uint16, int32, uint32, "
-        "int64, uint64, bool, complex64, complex128}) >= 1")
+    .Attr(kListOfFixedSize)
     .Attr("root: int = 0")
     .Attr("tensor_name: string")
     .SetIsStateful()
     .SetShapeFn(BroadcastShapes)
     .Doc("Replaces a list of tensors by the root's.");
+
+REGISTER_OP("AdasumAllgather")
+    .Input("communicator: resource")
+    .Input("inputs: T")
+    .Output("outputs: T")
+    .Output("begins: int64")
+    .Attr(kListOfFixedSize)
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(AllgatherShapes)
+    .Doc(
+        "Joins each tensor's rows of all ranks, in the order of the ranks. begins: for each tensor "
+        "the row at which this rank's are found.");
 
 }  // namespace
 }  // namespace adasum

@@ -37,7 +37,9 @@ CXX_LAYERS = {
 PYTHON_LAYERS = {"adasumrun": set()}
 for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callbacks"):
     PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
-NATIVE_USERS = {"communicator", "allreduce", "device", "gradients", "simulate"}
+NATIVE_USERS = {
+    *("communicator", "allgather", "allreduce", "device", "gradients", "operations", "simulate"),
+}
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
 _NO_VARIABLES = {"HAS_CUDA", "RECURSIVE_DOUBLING", "RECURSIVE_HALVING"}

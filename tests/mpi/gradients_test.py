@@ -110,6 +110,32 @@ def test_broadcast_of_complex_numbers():
     np.testing.assert_allclose(tape.gradient(loss, mine), want)
 
 
+@in_both
+@pytest.mark.parametrize("name", [None, "y"])
+def test_allgather(name, compiled):
+    """Of rank + 1 rows of each dtype: w belongs to the rank that gathers, for all rows."""
+    size, rank = adasum.size(), adasum.rank()
+    rows = np.random.default_rng(0).uniform(0.5, 1.5, size=(size, size, 3))
+    weights = np.arange(1.0, size + 1)
+    mine = {dtype: tf.constant(rows[rank, : rank + 1], dtype) for dtype in TOLERANCE}
+
+    def gather(x):
+        gathered = adasum.allgather([*x.values(), tf.constant([7])], name=name)
+        return gathered[:-1]
+
+    got = _gradient(gather, mine, weights[rank], compiled)
+    for gradient in got.values():
+        _check(gradient, weights.sum() * rows[rank, : rank + 1])
+
+
+def test_allgather_of_complex_numbers():
+    mine = tf.complex([adasum.rank() + 1.0] * (adasum.rank() % 2 + 1), 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(mine)
+        loss = tf.reduce_sum(tf.math.real(adasum.allgather(mine)) * 3.0)
+    np.testing.assert_allclose(tape.gradient(loss, mine), np.full(mine.shape, 3.0 * adasum.size()))
+
+
 def test_second_derivative():
     x = tf.constant(adasum.rank() + 1.0, tf.float64)
     with tf.GradientTape() as outer:

@@ -14,6 +14,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 @pytest.mark.parametrize(
     "name",
     [
+        "collectives.allgather",
         "collectives.gathered",
         "collectives.names",
         "collectives.reductions.adasum",

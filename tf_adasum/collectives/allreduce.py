@@ -9,12 +9,10 @@ import tensorflow as tf
 from tf_adasum.collectives import gradients, native, reductions
 from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.device import exchange_device
+from tf_adasum.collectives.operations import UNNAMED, as_tensors, interruptible
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _OTHERS = ("int32", "int64", "bool")
-# The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
-# value of an attribute, and names with shapes in them would fill the memory.
-_UNNAMED = ""
 
 
 def allreduce(
@@ -106,7 +104,7 @@ def allreduce_replicas(
     """
     reductions.check_stages(reduction, local_reduction)
     communicator = communicator or world()
-    replicas = [_as_tensors(leaf) for leaf in leaves]
+    replicas = [as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
     by_dtype = _indices_by_dtype(replicas[0])
     _check_dtypes(reduction, by_dtype)
@@ -121,23 +119,19 @@ def allreduce_replicas(
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
-        op_name = name or _UNNAMED
+        op_name = name or UNNAMED
         if name and len(by_dtype) > 1:
             op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
-        try:
-            with tf.device(device):
-                reduced = native.ops.adasum_allreduce(
-                    handle,
-                    [tensor for leaf in part for tensor in leaf],
-                    num_tensors=len(indices),
-                    reduction=reduction,
-                    local_reduction=local_reduction,
-                    tensor_name=op_name,
-                    caller_waits=is_eager,
-                )
-        except tf.errors.CancelledError:
-            native.lib.raise_interrupt()
-            raise
+        with interruptible(), tf.device(device):
+            reduced = native.ops.adasum_allreduce(
+                handle,
+                [tensor for leaf in part for tensor in leaf],
+                num_tensors=len(indices),
+                reduction=reduction,
+                local_reduction=local_reduction,
+                tensor_name=op_name,
+                caller_waits=is_eager,
+            )
         for index, tensor, source in zip(indices, reduced, part[0]):
             if not is_eager:
                 tensor.set_shape(source.shape)
@@ -177,14 +171,14 @@ def broadcast(
         raise tf.errors.InvalidArgumentError(
             None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
         )
-    flat = _as_tensors(tf.nest.flatten(tensors))
+    flat = as_tensors(tf.nest.flatten(tensors))
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
 
     @tf.custom_gradient
     def receive(*sources):
         copies = native.ops.adasum_broadcast(
-            communicator.handle, list(sources), root=root, tensor_name=name or _UNNAMED
+            communicator.handle, list(sources), root=root, tensor_name=name or UNNAMED
         )
         for copy, source in zip(copies, sources):
             copy.set_shape(source.shape)
@@ -200,21 +194,6 @@ def broadcast(
         return list(copies), gradient
 
     return tf.nest.pack_sequence_as(tensors, list(receive(*flat)))
-
-
-# For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
-# exchange: the usual case first, and names of dtypes only once for each dtype.
-def _as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
-    return [x if isinstance(x, tf.Tensor) else _as_tensor(x) for x in values]
-
-
-def _as_tensor(value: Any) -> tf.Tensor:
-    if isinstance(value, tf.IndexedSlices) and value.dense_shape is None:
-        raise ValueError(
-            "Expected tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense "
-            f"tensors. Received: {value}. Pass tf.IndexedSlices(values, indices, dense_shape)."
-        )
-    return tf.convert_to_tensor(value)
 
 
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:

@@ -2,7 +2,8 @@
 
 With y = sum of x_k over the ranks k, and a loss l_k(y) on each, the gradient of the sum of all
 losses is the sum of dl_k/dy on every rank; for the mean it is the mean. A broadcast sends back the
-sum to its root. All ranks must take the gradient alike, as they call the collective alike.
+sum to its root, and a gather to each rank the sum of what all have for its rows. All ranks must
+take the gradient alike, as they call the collective alike.
 """
 
 from __future__ import annotations
@@ -55,6 +56,40 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     return [None, *list(reduced) * num_replicas]
 
 
+@tf.RegisterGradient("AdasumAllgather")
+def _of_allgather(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
+    handle, *inputs = op.inputs
+    begins = op.outputs[-1]
+    name = _text(op.get_attr("tensor_name")) or "an allgather"
+    chosen = [i for i, tensor in enumerate(inputs) if _has_gradient(tensor)]
+    sums = _sums(handle, [upstream[i] for i in chosen], f"gradient of {name}")
+    gradients: list[tf.Tensor | None] = [None] * len(op.inputs)
+    for i, total in zip(chosen, sums):
+        num_rows = tf.shape(inputs[i], tf.int64)[0]
+        gradients[1 + i] = total[begins[i] : begins[i] + num_rows]
+    return gradients
+
+
+def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tensor]:
+    """Sums floating and complex tensors over the ranks, by one op for each dtype."""
+    dense = [tf.convert_to_tensor(tensor) for tensor in tensors]
+    sums: list[Any] = [None] * len(dense)
+    for dtype in dict.fromkeys(tensor.dtype for tensor in dense):
+        chosen = [i for i, tensor in enumerate(dense) if tensor.dtype == dtype]
+        with tf.device(handle.device):
+            reduced = native.ops.adasum_allreduce(
+                handle,
+                [_real(dense[i]) for i in chosen],
+                num_tensors=len(chosen),
+                reduction="sum",
+                tensor_name=f"{name}/{dtype.name}",
+                caller_waits=tf.executing_eagerly(),
+            )
+        for i, total in zip(chosen, reduced):
+            sums[i] = tf.bitcast(total, dtype) if dtype.is_complex else total
+    return sums
+
+
 @tf.custom_gradient
 def adasum_of_one(*tensors: tf.Tensor) -> Any:
     """Returns copies, and has no gradient: one rank refuses what several would."""
@@ -77,7 +112,7 @@ def sent_to_root(upstream: Sequence[tf.Tensor], is_root: bool, add_up: Any) -> l
     Returns:
         One gradient for each; None where the dtype has none.
     """
-    indices = [i for i, x in enumerate(upstream) if x.dtype.is_floating or x.dtype.is_complex]
+    indices = [i for i, x in enumerate(upstream) if _has_gradient(x)]
     dense = [tf.convert_to_tensor(upstream[index]) for index in indices]
     sums = add_up([_real(gradient) for gradient in dense])
     gradients: list = [None] * len(upstream)
@@ -85,6 +120,10 @@ def sent_to_root(upstream: Sequence[tf.Tensor], is_root: bool, add_up: Any) -> l
         back = tf.bitcast(total, gradient.dtype) if gradient.dtype.is_complex else total
         gradients[index] = back if is_root else tf.zeros_like(gradient)
     return gradients
+
+
+def _has_gradient(tensor: tf.Tensor) -> bool:
+    return tensor.dtype.is_floating or tensor.dtype.is_complex
 
 
 def _real(tensor: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
 from tf_adasum.collectives import names
+from tf_adasum.collectives.allgather import gather_rows
 from tf_adasum.collectives.allreduce import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.bucketing import make_buckets
@@ -103,7 +104,6 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
     @override
     def _gather_implementation(self, per_replica_value, destinations, axis, options):
-        # No gather of our own is needed: each replica adds its part to a buffer of zeros.
         del options
         values = [tf.convert_to_tensor(value) for value in per_replica_value.values]
         if any(value.shape.rank == 0 for value in values):
@@ -111,33 +111,12 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
                 "Expected values of at least one dimension, along which to gather. Received: "
                 "scalars. Gather tf.reshape(value, [1]) along axis 0."
             )
-        lengths, first = self._lengths(values, axis)
-        padded = []
-        for replica, value in enumerate(values):
-            before = tf.reduce_sum(lengths[: first + replica])
-            after = tf.reduce_sum(lengths[first + replica + 1 :])
-            paddings = [[0, 0]] * value.shape.rank
-            paddings[axis] = [before, after]
-            padded.append([tf.pad(value, tf.stack([tf.stack(pair) for pair in paddings]))])
         with tf.device("CPU:0"):
-            (gathered,) = allreduce_replicas(
-                padded, "sum", self._communicator, name="gather: values"
-            )
+            # Ranks gather rows; replicas of a rank follow each other, as its leaves do.
+            own = tf.concat([_swap_axes(value, axis) for value in values], axis=0)
+            (rows,) = gather_rows([own], self._communicator, "gather", ordered=True)
+            gathered = _swap_axes(rows, axis)
         return self.broadcast(gathered, destinations)
-
-    def _lengths(self, values, axis):
-        """Lengths along `axis` of all N replicas (int32 vector) and the first local index."""
-        first = self._communicator.rank * len(values)
-        own = [tf.shape(value)[axis] for value in values]
-        after = (self._communicator.size - 1 - self._communicator.rank) * len(values)
-        lengths = tf.concat(
-            [tf.zeros([first], tf.int32), tf.stack(own), tf.zeros([after], tf.int32)], axis=0
-        )
-        with tf.device("CPU:0"):
-            (lengths,) = allreduce_replicas(
-                [[lengths]], "sum", self._communicator, name="gather: lengths"
-            )
-        return lengths, first
 
     def _buckets(self, reduce_op, pairs) -> list[tuple[str, list[int], str | None]]:
         """(reduction, indices into pairs, stable name) of each exchange, in the order to send."""
@@ -176,6 +155,15 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
     return reduce_op.value.lower()
+
+
+def _swap_axes(tensor: tf.Tensor, axis: int) -> tf.Tensor:
+    """Exchanges dimension `axis` with the first one; twice is the tensor as it was."""
+    if axis % tensor.shape.rank == 0:
+        return tensor
+    order = list(range(tensor.shape.rank))
+    order[0], order[axis] = order[axis], order[0]
+    return tf.transpose(tensor, order)
 
 
 def _names_variable(value, destination) -> bool:

@@ -1,0 +1,57 @@
+// Tensors as rows: how many there are, the first dimension, is each rank's own; what a row is, the
+// other dimensions and the dtype, is the same on all ranks.
+#ifndef ADASUM_COLLECTIVES_ROWS_H_
+#define ADASUM_COLLECTIVES_ROWS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+struct RowTensor {
+  std::string text;  // what all ranks must pass alike: "float rows of [3,4]"
+  const void* bytes;
+  int64_t num_rows;  // kScalar for a tensor that has no dimension to count along
+  int64_t row_bytes;
+};
+constexpr int64_t kScalar = -1;
+
+// The texts in one line, which a request's signature holds.
+std::string TextOf(const std::vector<RowTensor>& tensors);
+
+// Counts of all ranks: [rank][i].
+using Counts = std::vector<std::vector<int64_t>>;
+
+// Collective. Ranks may have different numbers of counts.
+Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine);
+
+// Collective. Throws InvalidArgument on all ranks, with "rank r" and `message`, common.
+[[noreturn]] void RefuseOnAllRanks(int rank, const std::string& message);
+
+// Collective. Calls `allocate` on every rank; throws ResourceExhausted on all if it threw an Error
+// on one.
+void AllocateTogether(Transport& transport, const std::function<void()>& allocate);
+
+// Some of a tensor's bytes.
+struct Part {
+  const void* bytes;
+  int64_t num_bytes;
+};
+struct PartOfResult {
+  void* bytes;
+  int64_t num_bytes;
+};
+
+// Collective. Every rank sends give(r) to each rank r and receives take(r) from it, itself included;
+// both sides know how long each part is. Parts of more than kOwnBytes belong to the request's
+// tensors.
+void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
+                   const std::function<PartOfResult(int)>& take);
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_ROWS_H_

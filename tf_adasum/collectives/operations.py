@@ -1,0 +1,85 @@
+"""What every collective on tensors does before and around its op."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_adasum.collectives import native
+from tf_adasum.collectives.communicator import Communicator
+
+# The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
+# value of an attribute, and names with shapes in them would fill the memory.
+UNNAMED = ""
+
+# What is moved as bytes, and not reduced.
+_FIXED_SIZE = (
+    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32"),
+    *("uint32", "int64", "uint64", "bool", "complex64", "complex128"),
+)
+
+
+# For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
+# exchange: the usual case first.
+def as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns the values as tensors; `tf.IndexedSlices` become dense.
+
+    Raises:
+        ValueError: for `tf.IndexedSlices` that don't say what they are slices of.
+    """
+    return [x if isinstance(x, tf.Tensor) else _as_tensor(x) for x in values]
+
+
+def _as_tensor(value: Any) -> tf.Tensor:
+    if isinstance(value, tf.IndexedSlices) and value.dense_shape is None:
+        raise ValueError(
+            "Expected tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense "
+            f"tensors. Received: {value}. Pass tf.IndexedSlices(values, indices, dense_shape)."
+        )
+    return tf.convert_to_tensor(value)
+
+
+def check_fixed_size(tensors: Sequence[tf.Tensor]) -> None:
+    """Raises InvalidArgumentError for a dtype that can't be moved as bytes, such as string."""
+    for tensor in tensors:
+        if tensor.dtype.name not in _FIXED_SIZE:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"Expected a dtype among {', '.join(_FIXED_SIZE)}. Received: {tensor.dtype.name}. "
+                "Objects of other types go by mpi4py (docs/usage.md).",
+            )
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Around an op that the caller waits for: Ctrl-C ends the wait with KeyboardInterrupt."""
+    try:
+        yield
+    except tf.errors.CancelledError:
+        native.lib.raise_interrupt()
+        raise
+
+
+@contextlib.contextmanager
+def issuing(
+    communicator: Communicator, name: str | None, ordered: bool
+) -> Iterator[tuple[tf.Tensor, dict[str, Any]]]:
+    """Around the op of a collective: it runs on the CPU, and Ctrl-C ends an eager one.
+
+    Args:
+        communicator: whose ranks take part.
+        name: as users give it.
+        ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
+
+    Yields:
+        The op's first input, and the attributes that all such ops have.
+    """
+    is_eager = tf.executing_eagerly()
+    keeps_order = ordered or is_eager  # calls are in order by themselves
+    handle = communicator.handle if keeps_order else communicator.new_handle()
+    with interruptible(), tf.device("CPU:0"):
+        yield handle, {"tensor_name": name or UNNAMED, "caller_waits": is_eager}
