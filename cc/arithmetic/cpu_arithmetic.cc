@@ -157,11 +157,26 @@ void CpuArithmetic::CombineStacks(DType dtype, int n, const std::vector<Stack>& 
   });
 }
 
-void CpuArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
-  BinaryLoop loop = Require(kernels_.add, dtype, "a sum");
+void CpuArithmetic::Apply(BinaryLoop loop, DType dtype, const std::vector<Piece>& pieces) {
   ForEachTile(ElementBytes(dtype), pieces, [=](const Piece& piece) {
     loop(piece.left, piece.right, piece.num_elements, piece.out);
   });
+}
+
+void CpuArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
+  Apply(Require(kernels_.add, dtype, "a sum"), dtype, pieces);
+}
+
+void CpuArithmetic::Min(DType dtype, const std::vector<Piece>& pieces) {
+  Apply(Require(kernels_.min, dtype, "an order"), dtype, pieces);
+}
+
+void CpuArithmetic::Max(DType dtype, const std::vector<Piece>& pieces) {
+  Apply(Require(kernels_.max, dtype, "an order"), dtype, pieces);
+}
+
+void CpuArithmetic::Multiply(DType dtype, const std::vector<Piece>& pieces) {
+  Apply(Require(kernels_.multiply, dtype, "a product"), dtype, pieces);
 }
 
 void CpuArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {

@@ -25,6 +25,9 @@ class CpuArithmetic : public Arithmetic {
   void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
                      const double* weights) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
+  void Min(DType dtype, const std::vector<Piece>& pieces) override;
+  void Max(DType dtype, const std::vector<Piece>& pieces) override;
+  void Multiply(DType dtype, const std::vector<Piece>& pieces) override;
   void LogicalAnd(const std::vector<Piece>& pieces) override;
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;
@@ -32,6 +35,8 @@ class CpuArithmetic : public Arithmetic {
   void Finish() override;
 
  private:
+  // For all pieces.
+  void Apply(BinaryLoop loop, DType dtype, const std::vector<Piece>& pieces);
   // Calls write(part) for parts that together make up all pieces or stacks, and fills their copies.
   template <typename Part, typename Write>
   void ForEachTile(int64_t element_bytes, const std::vector<Part>& parts, Write write);

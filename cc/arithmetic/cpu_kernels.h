@@ -30,6 +30,9 @@ struct CpuKernels {
   CombineLoop combine[7];
   WeighLoop weigh[7];
   BinaryLoop add[7];
+  BinaryLoop min[7];
+  BinaryLoop max[7];
+  BinaryLoop multiply[7];
   DivideLoop divide[7];
   // Writes past the caches: no line is read only to be overwritten, and nothing else is displaced.
   // Other threads see it after a store fence.

@@ -164,6 +164,21 @@ void ParallelArithmetic::Add(DType dtype, const std::vector<Piece>& pieces) {
                       [&](const std::vector<Piece>& slices) { inner_->Add(dtype, slices); });
 }
 
+void ParallelArithmetic::Min(DType dtype, const std::vector<Piece>& pieces) {
+  ForEachGroup<Piece>(dtype, pieces,
+                      [&](const std::vector<Piece>& slices) { inner_->Min(dtype, slices); });
+}
+
+void ParallelArithmetic::Max(DType dtype, const std::vector<Piece>& pieces) {
+  ForEachGroup<Piece>(dtype, pieces,
+                      [&](const std::vector<Piece>& slices) { inner_->Max(dtype, slices); });
+}
+
+void ParallelArithmetic::Multiply(DType dtype, const std::vector<Piece>& pieces) {
+  ForEachGroup<Piece>(dtype, pieces,
+                      [&](const std::vector<Piece>& slices) { inner_->Multiply(dtype, slices); });
+}
+
 void ParallelArithmetic::LogicalAnd(const std::vector<Piece>& pieces) {
   ForEachGroup<Piece>(DType::kBool, pieces,
                       [&](const std::vector<Piece>& slices) { inner_->LogicalAnd(slices); });

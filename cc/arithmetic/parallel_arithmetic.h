@@ -34,6 +34,9 @@ class ParallelArithmetic : public Arithmetic {
   void CombineStacks(DType dtype, int n, const std::vector<Stack>& stacks,
                      const double* weights) override;
   void Add(DType dtype, const std::vector<Piece>& pieces) override;
+  void Min(DType dtype, const std::vector<Piece>& pieces) override;
+  void Max(DType dtype, const std::vector<Piece>& pieces) override;
+  void Multiply(DType dtype, const std::vector<Piece>& pieces) override;
   void LogicalAnd(const std::vector<Piece>& pieces) override;
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;

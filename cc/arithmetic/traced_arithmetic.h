@@ -37,6 +37,18 @@ class TracedArithmetic : public Arithmetic {
     TimelineSpan span(timeline_, "add", -1, Bytes(dtype, pieces));
     inner_->Add(dtype, pieces);
   }
+  void Min(DType dtype, const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "min", -1, Bytes(dtype, pieces));
+    inner_->Min(dtype, pieces);
+  }
+  void Max(DType dtype, const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "max", -1, Bytes(dtype, pieces));
+    inner_->Max(dtype, pieces);
+  }
+  void Multiply(DType dtype, const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "multiply", -1, Bytes(dtype, pieces));
+    inner_->Multiply(dtype, pieces);
+  }
   void LogicalAnd(const std::vector<Piece>& pieces) override {
     TimelineSpan span(timeline_, "and", -1, Bytes(DType::kBool, pieces));
     inner_->LogicalAnd(pieces);

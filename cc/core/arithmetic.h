@@ -88,6 +88,12 @@ class Arithmetic {
   // out = left + right; logical or for bool.
   virtual void Add(DType dtype, const std::vector<Piece>& pieces) = 0;
 
+  // out = the smaller, the larger, the product of left and right; NaN where one is. For bool: and,
+  // or, and. On the CPU only: throw Internal elsewhere.
+  virtual void Min(DType dtype, const std::vector<Piece>& pieces);
+  virtual void Max(DType dtype, const std::vector<Piece>& pieces);
+  virtual void Multiply(DType dtype, const std::vector<Piece>& pieces);
+
   // out = left and right, for bool.
   virtual void LogicalAnd(const std::vector<Piece>& pieces) = 0;
 

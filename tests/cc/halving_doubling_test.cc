@@ -154,7 +154,7 @@ TEST(UnknownReductionNamesTheKnown) {
   } catch (const Error& error) {
     CHECK_TRUE(error.code() == ErrorCode::kInvalidArgument);
     CHECK_EQ(std::string(error.what()),
-             "Expected a reduction among adasum, mean, sum. Received: median");
+             "Expected a reduction among adasum, max, mean, min, product, sum. Received: median");
   }
 }
 

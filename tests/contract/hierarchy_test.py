@@ -111,6 +111,8 @@ def test_counts_must_add_up(counts):
 def test_local_reduction_must_fit():
     with pytest.raises(ValueError, match=r"among .*adasum.* Received: 'median'"):
         simulate([[np.zeros(2)]], "adasum", "median")
+    with pytest.raises(ValueError, match=r"\['adasum', 'mean', 'sum'\]\. Received: 'min'"):
+        simulate([[np.zeros(2)]], "adasum", "min")
     with pytest.raises(ValueError, match=r"'adasum' where local_reduction='mean'.*Received: 'sum'"):
         simulate([[np.zeros(2)]] * 2, "sum", "mean")
     with pytest.raises(ValueError, match="Received: int32"):

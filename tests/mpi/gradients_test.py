@@ -151,16 +151,22 @@ def test_second_derivative():
 
 
 @in_both
-def test_adasum_has_none(compiled):
+@pytest.mark.parametrize("reduction", ["adasum", "max", "min", "product"])
+def test_others_have_none(reduction, compiled):
     """Refused in one sentence, whatever the number of ranks; without a gradient it stays usable."""
     inputs, weights = _drawn()
     mine = tf.constant(inputs[adasum.rank(), 0])
-    with pytest.raises(LookupError, match=r"'sum' or 'mean'\. Received: 'adasum'.*allreduce it"):
-        _gradient(adasum.allreduce, mine, weights[adasum.rank()], compiled)
+
+    def reduce(x):
+        return adasum.allreduce(x, reduction)
+
+    refused = rf"'sum' or 'mean'\. Received: '{reduction}', which has none.*allreduce it"
+    with pytest.raises(LookupError, match=refused):
+        _gradient(reduce, mine, weights[adasum.rank()], compiled)
     with tf.GradientTape() as tape:
         tape.watch(mine)
-        y = tf.stop_gradient(adasum.allreduce(mine)) * mine
-    np.testing.assert_allclose(tape.gradient(y, mine), adasum.allreduce(mine))
+        y = tf.stop_gradient(reduce(mine)) * mine
+    np.testing.assert_allclose(tape.gradient(y, mine), reduce(mine))
 
 
 def test_whole_numbers_have_none():

@@ -29,9 +29,10 @@ def allreduce(
 
     Args:
         tensors: a tensor or a (nested) structure of tensors, any shapes. float16, bfloat16,
-            float32 and float64; for "sum" and "mean" also int32, int64 and bool.
+            float32 and float64; for all but "adasum" also int32, int64 and bool.
             `tf.IndexedSlices` with a dense_shape become dense tensors.
-        reduction: "adasum", "sum" or "mean".
+        reduction: "adasum", "sum", "mean", "min", "max" or "product". Element by element but for
+            "adasum"; a NaN of any rank shows in all.
         communicator: whose ranks take part; all ranks if None.
         name: equal on all ranks for what belongs together; inside a tf.function, ranks may issue
             operations with different names in different orders. If None a name is made from the
@@ -48,8 +49,9 @@ def allreduce(
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
         tf.errors.UnavailableError: if a rank has ended.
-        LookupError: if a gradient is asked for through "adasum". All ranks together get the
-            gradient of the sum of their losses: through "sum" the sum, through "mean" the mean.
+        LookupError: if a gradient is asked for through another reduction than "sum" and "mean". All
+            ranks together get the gradient of the sum of their losses: through "sum" the sum,
+            through "mean" the mean.
         ValueError: for an unknown reduction, or a local one beside another than "adasum".
 
     Example:
@@ -83,7 +85,7 @@ def allreduce_replicas(
     Args:
         leaves: one list per local replica, each with the same number of tensors of the same
             dtypes and shapes. Replica r of rank k is leaf k * len(leaves) + r of the tree.
-        reduction: "adasum", "sum" or "mean".
+        reduction: as for `allreduce`.
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
         ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
@@ -109,12 +111,13 @@ def allreduce_replicas(
     by_dtype = _indices_by_dtype(replicas[0])
     _check_dtypes(reduction, by_dtype)
     if communicator.size * len(replicas) == 1:
-        if reduction == "adasum":
-            return list(gradients.adasum_of_one(*replicas[0])) if replicas[0] else []
+        if reduction not in gradients.DIFFERENTIABLE:
+            return gradients.without_gradient(reduction, replicas[0])
         return [tf.identity(tensor) for tensor in replicas[0]]
     is_eager = tf.executing_eagerly()
     keeps_order = ordered or is_eager  # calls are in order by themselves
-    device = exchange_device(replicas, local_reduction) or "CPU:0"
+    is_for_gpu = reductions.ALL[reduction].on_gpu
+    device = (exchange_device(replicas, local_reduction) if is_for_gpu else None) or "CPU:0"
     handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():

@@ -22,7 +22,7 @@ def allreduce_arrays(
         arrays: an array or a list of arrays of one dtype, any shapes; writeable, C-contiguous,
             aligned, of this machine's byte order, and none sharing memory with another. dtypes as
             for `allreduce`.
-        reduction: "adasum", "sum" or "mean".
+        reduction: as for `allreduce`.
         communicator: whose ranks take part; all ranks if None.
         name: equal on all ranks for what belongs together. Threads that reduce at the same time
             need names of their own.

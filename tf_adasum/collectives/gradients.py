@@ -23,19 +23,29 @@ class GradientError(LookupError):
     ag_pass_through = True
 
 
-def _refuse_adasum() -> None:
+# Reductions that a gradient flows back through.
+DIFFERENTIABLE = ("mean", "sum")
+_WHY_NONE = {
+    "adasum": "its result depends on products of all ranks' tensors",
+    "max": "no rank knows whose element the result is",
+    "min": "no rank knows whose element the result is",
+    "product": "it depends on products of the other ranks' tensors",
+}
+
+
+def _refuse(reduction: str) -> None:
     raise GradientError(
-        "Expected a gradient through allreduce with reduction 'sum' or 'mean'. Received: 'adasum', "
-        "which has none: its result depends on products of all ranks' tensors. Take the gradient "
-        "first and allreduce it, or use 'mean', or tf.stop_gradient what enters."
+        "Expected a gradient through allreduce with reduction 'sum' or 'mean'. Received: "
+        f"{reduction!r}, which has none: {_WHY_NONE[reduction]}. Take the gradient first and "
+        "allreduce it, or use 'mean', or tf.stop_gradient what enters."
     )
 
 
 @tf.RegisterGradient("AdasumAllreduce")
 def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     reduction = _text(op.get_attr("reduction"))
-    if reduction == "adasum":
-        _refuse_adasum()
+    if reduction not in DIFFERENTIABLE:
+        _refuse(reduction)
     handle, *inputs = op.inputs
     dtype = inputs[0].dtype
     if not dtype.is_floating:
@@ -90,15 +100,18 @@ def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tenso
     return sums
 
 
-@tf.custom_gradient
-def adasum_of_one(*tensors: tf.Tensor) -> Any:
-    """Returns copies, and has no gradient: one rank refuses what several would."""
+def without_gradient(reduction: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns copies that have no gradient: one rank refuses what several would."""
 
-    def gradient(*upstream):
-        del upstream
-        _refuse_adasum()
+    @tf.custom_gradient
+    def copy(*tensors):
+        def gradient(*upstream):
+            del upstream
+            _refuse(reduction)
 
-    return [tf.identity(tensor) for tensor in tensors], gradient
+        return [tf.identity(tensor) for tensor in tensors], gradient
+
+    return list(copy(*tensors)) if tensors else []
 
 
 def sent_to_root(upstream: Sequence[tf.Tensor], is_root: bool, add_up: Any) -> list:

@@ -19,7 +19,7 @@ def simulate(
         inputs: one list per rank, each with one array per variable; shapes and dtypes (see
             `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout in
             memory: what comes back is C-contiguous and in this machine's byte order.
-        reduction: "adasum", "sum" or "mean".
+        reduction: as for `allreduce`.
         local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
         leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
 

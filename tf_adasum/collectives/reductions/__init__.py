@@ -22,12 +22,14 @@ class Reduction:
         combine_pair: makes one tensor of two in TensorFlow's operations, for micro-batches, which
             meet in the same tree as ranks; of their shape and dtype.
         divides_leaves: whether each of K micro-batches is divided by K first.
+        on_gpu: whether tensors on a GPU are reduced there, if that is asked for.
     """
 
     name: str
     floats_only: bool
     combine_pair: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     divides_leaves: bool = False
+    on_gpu: bool = True
 
 
 def _load() -> dict[str, Reduction]:
@@ -37,6 +39,10 @@ def _load() -> dict[str, Reduction]:
 
 
 ALL: dict[str, Reduction] = _load()
+
+
+# What may reduce the ranks of a host before Adasum across hosts.
+_LOCAL = ("adasum", "mean", "sum")
 
 
 def names() -> list[str]:
@@ -60,6 +66,10 @@ def check_stages(reduction: str, local_reduction: str) -> None:
     """Raises ValueError unless the reduction over all can follow the one inside a host."""
     check_name(reduction)
     check_name(local_reduction)
+    if local_reduction not in _LOCAL:
+        raise ValueError(
+            f"Expected a local reduction among {list(_LOCAL)}. Received: {local_reduction!r}"
+        )
     if local_reduction != "adasum" and reduction != "adasum":
         raise ValueError(
             f"Expected the reduction 'adasum' where local_reduction={local_reduction!r}: a sum or "

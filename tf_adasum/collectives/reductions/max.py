@@ -1,0 +1,7 @@
+"""Max, the largest x_i, element by element; NaN where any rank has it."""
+
+import tensorflow as tf
+
+from tf_adasum.collectives.reductions import Reduction
+
+REDUCTION = Reduction(name="max", floats_only=False, combine_pair=tf.maximum, on_gpu=False)

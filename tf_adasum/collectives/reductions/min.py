@@ -1,0 +1,7 @@
+"""Min, the smallest x_i, element by element; NaN where any rank has it."""
+
+import tensorflow as tf
+
+from tf_adasum.collectives.reductions import Reduction
+
+REDUCTION = Reduction(name="min", floats_only=False, combine_pair=tf.minimum, on_gpu=False)

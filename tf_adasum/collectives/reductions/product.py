@@ -1,0 +1,7 @@
+"""Product of x_i, element by element."""
+
+import tensorflow as tf
+
+from tf_adasum.collectives.reductions import Reduction
+
+REDUCTION = Reduction(name="product", floats_only=False, combine_pair=tf.multiply, on_gpu=False)
