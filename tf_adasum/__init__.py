@@ -15,7 +15,9 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
 from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce import allreduce, broadcast
+from tf_adasum.collectives.alltoall import alltoall
 from tf_adasum.collectives.arrays import allreduce_arrays
+from tf_adasum.collectives.barrier import barrier
 from tf_adasum.collectives.communicator import (
     Communicator,
     local_rank,
@@ -24,6 +26,7 @@ from tf_adasum.collectives.communicator import (
     size,
     world,
 )
+from tf_adasum.collectives.reduce_scatter import reduce_scatter
 from tf_adasum.collectives.simulate import simulate
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
@@ -37,11 +40,14 @@ __all__ = [
     "allgather",
     "allreduce",
     "allreduce_arrays",
+    "alltoall",
+    "barrier",
     "broadcast",
     "broadcast_variables",
     "local_rank",
     "local_size",
     "rank",
+    "reduce_scatter",
     "simulate",
     "size",
     "world",

@@ -45,10 +45,7 @@ void RunAllgather(const AllgatherTensors& tensors, Transport& transport) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t row_bytes = inputs[i].row_bytes;
     ExchangeParts(
-        transport,
-        [&](int) {
-          return Part{inputs[i].bytes, inputs[i].num_rows * row_bytes};
-        },
+        transport, [&](int) { return Part{inputs[i].bytes, inputs[i].num_rows * row_bytes}; },
         [&](int rank) {
           return PartOfResult{At(outputs[i], RowsBefore(counts, i, rank) * row_bytes),
                               counts[rank][i] * row_bytes};

@@ -25,8 +25,7 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine) {
 }
 
 void RefuseOnAllRanks(int rank, const std::string& message) {
-  throw Error::Common(ErrorCode::kInvalidArgument,
-                      "rank " + std::to_string(rank) + ": " + message);
+  throw Error::Common(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + message);
 }
 
 void AllocateTogether(Transport& transport, const std::function<void()>& allocate) {

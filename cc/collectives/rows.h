@@ -46,9 +46,9 @@ struct PartOfResult {
   int64_t num_bytes;
 };
 
-// Collective. Every rank sends give(r) to each rank r and receives take(r) from it, itself included;
-// both sides know how long each part is. Parts of more than kOwnBytes belong to the request's
-// tensors.
+// Collective. Every rank sends give(r) to each rank r and receives take(r) from it, itself
+// included; both sides know how long each part is. Parts of more than kOwnBytes belong to the
+// request's tensors.
 void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
                    const std::function<PartOfResult(int)>& take);
 

@@ -1,5 +1,6 @@
 #include "cc/collectives/allreduce.h"
 #include "cc/ops/communicator_resource.h"
+#include "cc/ops/dtypes.h"
 #if defined(ADASUM_CUDA)
 #include "cc/ops/gpu_tensors.h"
 #endif
@@ -14,25 +15,6 @@ using tensorflow::AsyncOpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-
-DType ToDType(tensorflow::DataType dtype) {
-  switch (dtype) {
-    case tensorflow::DT_HALF:
-      return DType::kFloat16;
-    case tensorflow::DT_BFLOAT16:
-      return DType::kBFloat16;
-    case tensorflow::DT_FLOAT:
-      return DType::kFloat32;
-    case tensorflow::DT_DOUBLE:
-      return DType::kFloat64;
-    case tensorflow::DT_INT32:
-      return DType::kInt32;
-    case tensorflow::DT_INT64:
-      return DType::kInt64;
-    default:
-      return DType::kBool;  // the last that the op's type list allows
-  }
-}
 
 Shape ToShape(const tensorflow::TensorShape& shape) {
   Shape sizes;

@@ -8,6 +8,7 @@ namespace adasum {
 namespace {
 
 using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
 
 // inputs[1 + replica * num_tensors + tensor] -> outputs[tensor], which has the shape of all
 // replicas' tensors.
@@ -29,24 +30,35 @@ absl::Status BroadcastShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-// An output of each input's rows, as many as the ranks turn out to have; scalars are refused on all
-// ranks when they meet. A vector of numbers comes behind them.
+// Rows as the input's, as many as the ranks find when they meet; scalars are refused then, too, so
+// that no rank is refused alone.
+ShapeHandle ShapeOfRows(InferenceContext* context, ShapeHandle input) {
+  ShapeHandle rows = context->UnknownShape();
+  if (context->RankKnown(input) && context->Rank(input) > 0) {
+    TF_CHECK_OK(context->ReplaceDim(input, 0, context->UnknownDim(), &rows));
+  }
+  return rows;
+}
+
+// Rows of each input from `first_input` on, and a vector of counts behind them.
 absl::Status RowsShapes(InferenceContext* context, int first_input) {
   const int num_tensors = context->num_inputs() - first_input;
   for (int i = 0; i < num_tensors; ++i) {
-    auto shape = context->input(first_input + i);
-    if (!context->RankKnown(shape) || context->Rank(shape) == 0) {
-      context->set_output(i, context->UnknownShape());
-      continue;
-    }
-    TF_RETURN_IF_ERROR(context->ReplaceDim(shape, 0, context->UnknownDim(), &shape));
-    context->set_output(i, shape);
+    context->set_output(i, ShapeOfRows(context, context->input(first_input + i)));
   }
   context->set_output(num_tensors, context->Vector(InferenceContext::kUnknownDim));
   return absl::OkStatus();
 }
 
 absl::Status AllgatherShapes(InferenceContext* context) { return RowsShapes(context, 1); }
+absl::Status AlltoallShapes(InferenceContext* context) { return RowsShapes(context, 2); }
+
+absl::Status ReduceScatterShapes(InferenceContext* context) {
+  for (int i = 0; i < context->num_outputs(); ++i) {
+    context->set_output(i, ShapeOfRows(context, context->input(1 + i)));
+  }
+  return absl::OkStatus();
+}
 
 // What travels as bytes.
 constexpr char kListOfFixedSize[] =
@@ -103,6 +115,45 @@ REGISTER_OP("AdasumAllgather")
     .Doc(
         "Joins each tensor's rows of all ranks, in the order of the ranks. begins: for each tensor "
         "the row at which this rank's are found.");
+
+REGISTER_OP("AdasumAlltoall")
+    .Input("communicator: resource")
+    .Input("splits: int64")
+    .Input("inputs: T")
+    .Output("outputs: T")
+    .Output("received: int64")
+    .Attr(kListOfFixedSize)
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(AlltoallShapes)
+    .Doc(
+        "Deals the rows of each tensor to the ranks: splits holds how many each gets, and is empty "
+        "for as many for each. received: how many rows came from each rank.");
+
+REGISTER_OP("AdasumReduceScatter")
+    .Input("communicator: resource")
+    .Input("inputs: num_tensors * T")
+    .Output("outputs: num_tensors * T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64, bool}")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reduction: string")
+    .Attr("num_ranks: int >= 1")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(ReduceScatterShapes)
+    .Doc(
+        "Reduces each tensor over all ranks and leaves each rank its share of the rows. num_ranks: "
+        "of the communicator, for the gradient.");
+
+REGISTER_OP("AdasumBarrier")
+    .Input("communicator: resource")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc("Done when all ranks have come to it.");
 
 }  // namespace
 }  // namespace adasum

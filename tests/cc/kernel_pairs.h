@@ -79,7 +79,7 @@ inline double WorkError(DType dtype, double magnitude) {
 using Loop = std::function<void(const void* left, const void* right, void* out)>;
 
 inline void CheckOutputs(const Loop& loop, const Elements& left, const Elements& right,
-                  const std::function<void(int64_t, double)>& check) {
+                         const std::function<void(int64_t, double)>& check) {
   Elements apart(left.dtype(), left.size(), 16);
   loop(left.bytes(), right.bytes(), apart.bytes());
   for (int64_t i = 0; i < apart.size(); ++i) check(i, apart[i]);

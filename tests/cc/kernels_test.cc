@@ -1,5 +1,5 @@
-// The loops of every instruction set that this CPU has, against scalar float64; minimum, maximum and
-// product are in binary_kernels_test.cc.
+// The loops of every instruction set that this CPU has, against scalar float64; minimum, maximum
+// and product are in binary_kernels_test.cc.
 
 #include <cfloat>
 #include <cmath>

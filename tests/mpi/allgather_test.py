@@ -37,8 +37,7 @@ def test_rows_of_all_ranks(dtype, compiled):
 
     rank = adasum.rank()
     mine = [
-        tf.constant(rows_of(rank, num_rows(rank), shape, dtype), dtype)
-        for shape, num_rows in cases
+        tf.constant(rows_of(rank, num_rows(rank), shape, dtype), dtype) for shape, num_rows in cases
     ]
     results = (tf.function(gather) if compiled else gather)(*mine)
     for (shape, num_rows), result in zip(cases, results, strict=True):
@@ -120,7 +119,6 @@ def test_unlike_rows_are_refused_on_all_ranks(compiled):
         (tf.zeros([2, 3, 1]), tf.zeros([2, 3]), "float rows of [3,1]", "float rows of [3]"),
         (tf.zeros([2]), tf.zeros([2], tf.int32), "float rows of []", "int32 rows of []"),
     ]:
-        mine = odd if is_odd else others
         check_refused(
             lambda x: adasum.allgather(x, name="rows"),
             odd if is_odd else others,

@@ -136,6 +136,54 @@ def test_allgather_of_complex_numbers():
     np.testing.assert_allclose(tape.gradient(loss, mine), np.full(mine.shape, 3.0 * adasum.size()))
 
 
+@in_both
+@pytest.mark.parametrize("name", [None, "y"])
+def test_alltoall(name, compiled):
+    """Rank k deals k + t rows to rank t; a row's gradient is its value times its taker's weight."""
+    size, rank = adasum.size(), adasum.rank()
+    splits = [rank + taker for taker in range(size)]
+    weights = np.arange(1.0, size + 1)
+    rows = np.random.default_rng(rank).uniform(0.5, 1.5, size=(sum(splits), 3))
+    mine = {dtype: tf.constant(rows, dtype) for dtype in TOLERANCE}
+
+    def deal(x):
+        received, _ = adasum.alltoall([*x.values(), tf.range(sum(splits))], splits, name=name)
+        return received[:-1]
+
+    got = _gradient(deal, mine, weights[rank], compiled)
+    for gradient in got.values():
+        _check(gradient, rows * np.repeat(weights, splits)[:, None])
+
+
+@in_both
+@pytest.mark.parametrize("name", [None, "y"])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_reduce_scatter(reduction, name, compiled):
+    size, rank = adasum.size(), adasum.rank()
+    combine = {"sum": np.sum, "mean": np.mean}[reduction]
+    inputs = np.random.default_rng(0).uniform(0.5, 1.5, size=(size, size + 2, 3))
+    weights = np.arange(1.0, size + 1)
+    mine = {dtype: tf.constant(inputs[rank], dtype) for dtype in TOLERANCE}
+
+    def scatter(x):
+        return adasum.reduce_scatter([*x.values(), tf.range(4)], reduction, name=name)[:-1]
+
+    got = _gradient(scatter, mine, weights[rank], compiled)
+    of_rows = np.repeat(weights, [len(share) for share in np.array_split(inputs[0], size)])
+    want = of_rows[:, None] * combine(inputs, axis=0) / (size if reduction == "mean" else 1)
+    for gradient in got.values():
+        _check(gradient, want)
+
+
+def test_reduce_scatter_has_none_but_for_sum_and_mean():
+    mine = tf.ones([4])
+    with tf.GradientTape() as tape:
+        tape.watch(mine)
+        y = adasum.reduce_scatter(mine, "max")
+    with pytest.raises(LookupError, match=r"through reduce_scatter with.*Received: 'max'"):
+        tape.gradient(y, mine)
+
+
 def test_second_derivative():
     x = tf.constant(adasum.rank() + 1.0, tf.float64)
     with tf.GradientTape() as outer:

@@ -15,8 +15,11 @@ from tf_adasum.keras_hooks.guard import require_hooks
     "name",
     [
         "collectives.allgather",
+        "collectives.alltoall",
+        "collectives.barrier",
         "collectives.gathered",
         "collectives.names",
+        "collectives.reduce_scatter",
         "collectives.reductions.adasum",
         "distribute.policy",
         "distribute.strategy",

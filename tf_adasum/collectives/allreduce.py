@@ -1,7 +1,7 @@
 """Collectives on TensorFlow tensors, eager and inside tf.function."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,10 +9,14 @@ import tensorflow as tf
 from tf_adasum.collectives import gradients, native, reductions
 from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.device import exchange_device
-from tf_adasum.collectives.operations import UNNAMED, as_tensors, interruptible
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-_OTHERS = ("int32", "int64", "bool")
+from tf_adasum.collectives.operations import (
+    UNNAMED,
+    as_tensors,
+    check_dtypes,
+    indices_by_dtype,
+    interruptible,
+    name_of_dtype,
+)
 
 
 def allreduce(
@@ -108,8 +112,8 @@ def allreduce_replicas(
     communicator = communicator or world()
     replicas = [as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
-    by_dtype = _indices_by_dtype(replicas[0])
-    _check_dtypes(reduction, by_dtype)
+    by_dtype = indices_by_dtype(replicas[0])
+    check_dtypes(reduction, by_dtype)
     if communicator.size * len(replicas) == 1:
         if reduction not in gradients.DIFFERENTIABLE:
             return gradients.without_gradient(reduction, replicas[0])
@@ -122,9 +126,7 @@ def allreduce_replicas(
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
-        op_name = name or UNNAMED
-        if name and len(by_dtype) > 1:
-            op_name += f"/{dtype}"  # one op per dtype, each with a name of its own
+        op_name = name_of_dtype(name, dtype, by_dtype) or UNNAMED
         with interruptible(), tf.device(device):
             reduced = native.ops.adasum_allreduce(
                 handle,
@@ -211,26 +213,3 @@ def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
                 f"{[dtype.name for dtype in first]}. Received: "
                 f"{[dtype.name for dtype in dtypes]} on replica {index}"
             )
-
-
-def _check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
-    """Before the op, so that one rank refuses what several would."""
-    allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
-    for dtype in dtypes:
-        if dtype not in allowed:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
-                f"Received: {dtype}",
-            )
-
-
-def _indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, Sequence[int]]:
-    dtypes = [tensor.dtype for tensor in tensors]
-    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):
-        return {dtypes[0].name: range(len(dtypes))}
-    indices: dict[str, Sequence[int]] = {}
-    for index, dtype in enumerate(dtypes):
-        indices.setdefault(dtype.name, []).append(index)
-    return indices

@@ -2,8 +2,9 @@
 
 With y = sum of x_k over the ranks k, and a loss l_k(y) on each, the gradient of the sum of all
 losses is the sum of dl_k/dy on every rank; for the mean it is the mean. A broadcast sends back the
-sum to its root, and a gather to each rank the sum of what all have for its rows. All ranks must
-take the gradient alike, as they call the collective alike.
+sum to its root, a gather to each rank the sum of what all have for its rows, an alltoall every row
+to where it came from, a reduce-scatter the shares to all. All ranks must take the gradient alike,
+as they call the collective alike.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _WHY_NONE = {
 }
 
 
-def _refuse(reduction: str) -> None:
+def _refuse(reduction: str, collective: str = "allreduce") -> None:
     raise GradientError(
-        "Expected a gradient through allreduce with reduction 'sum' or 'mean'. Received: "
+        f"Expected a gradient through {collective} with reduction 'sum' or 'mean'. Received: "
         f"{reduction!r}, which has none: {_WHY_NONE[reduction]}. Take the gradient first and "
         "allreduce it, or use 'mean', or tf.stop_gradient what enters."
     )
@@ -78,6 +79,50 @@ def _of_allgather(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
         num_rows = tf.shape(inputs[i], tf.int64)[0]
         gradients[1 + i] = total[begins[i] : begins[i] + num_rows]
     return gradients
+
+
+@tf.RegisterGradient("AdasumAlltoall")
+def _of_alltoall(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
+    """Every row goes back to where it came from."""
+    handle, _, *inputs = op.inputs
+    chosen = [i for i, tensor in enumerate(inputs) if _has_gradient(tensor)]
+    gradients: list[tf.Tensor | None] = [None] * len(op.inputs)
+    if not chosen:
+        return gradients
+    name = _text(op.get_attr("tensor_name")) or "an alltoall"
+    with tf.device(handle.device):
+        returned, _ = native.ops.adasum_alltoall(
+            handle,
+            op.outputs[-1],
+            [tf.convert_to_tensor(upstream[i]) for i in chosen],
+            tensor_name=f"gradient of {name}",
+            caller_waits=tf.executing_eagerly(),
+        )
+    for i, gradient in zip(chosen, returned):
+        gradients[2 + i] = gradient
+    return gradients
+
+
+@tf.RegisterGradient("AdasumReduceScatter")
+def _of_reduce_scatter(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
+    """All ranks' shares together."""
+    reduction = _text(op.get_attr("reduction"))
+    if reduction not in DIFFERENTIABLE:
+        _refuse(reduction, "reduce_scatter")
+    handle, *inputs = op.inputs
+    if not inputs[0].dtype.is_floating:
+        return [None] * len(op.inputs)
+    name = _text(op.get_attr("tensor_name")) or f"a reduce_scatter({reduction})"
+    with tf.device(handle.device):
+        gathered, _ = native.ops.adasum_allgather(
+            handle,
+            [tf.convert_to_tensor(gradient) for gradient in upstream],
+            tensor_name=f"gradient of {name}",
+            caller_waits=tf.executing_eagerly(),
+        )
+    if reduction == "mean":
+        gathered = [gradient / op.get_attr("num_ranks") for gradient in gathered]
+    return [None, *gathered]
 
 
 def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tensor]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum.collectives import native
+from tf_adasum.collectives import native, reductions
 from tf_adasum.collectives.communicator import Communicator
 
 # The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
 # value of an attribute, and names with shapes in them would fill the memory.
 UNNAMED = ""
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_OTHERS = ("int32", "int64", "bool")
 # What is moved as bytes, and not reduced.
 _FIXED_SIZE = (
     *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32"),
@@ -52,6 +54,42 @@ def check_fixed_size(tensors: Sequence[tf.Tensor]) -> None:
                 f"Expected a dtype among {', '.join(_FIXED_SIZE)}. Received: {tensor.dtype.name}. "
                 "Objects of other types go by mpi4py (docs/usage.md).",
             )
+
+
+def check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
+    """Raises InvalidArgumentError for a dtype that can't be reduced so.
+
+    Before the op, so that one rank refuses what several would.
+    """
+    allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
+    for dtype in dtypes:
+        if dtype not in allowed:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
+                f"Received: {dtype}",
+            )
+
+
+# Names of dtypes only once for each dtype: see as_tensors.
+def indices_by_dtype(tensors: Sequence[tf.Tensor]) -> dict[str, Sequence[int]]:
+    """Returns the places of the tensors of each dtype, by its name."""
+    dtypes = [tensor.dtype for tensor in tensors]
+    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):
+        return {dtypes[0].name: range(len(dtypes))}
+    indices: dict[str, Sequence[int]] = {}
+    for index, dtype in enumerate(dtypes):
+        indices.setdefault(dtype.name, []).append(index)
+    return indices
+
+
+def name_of_dtype(name: str | None, dtype: str, dtypes: Collection[str]) -> str | None:
+    """Returns the name of the op for one of the dtypes of a call that has a name.
+
+    There is one op for each dtype, each with a name of its own.
+    """
+    return f"{name}/{dtype}" if name and len(dtypes) > 1 else name
 
 
 @contextlib.contextmanager
