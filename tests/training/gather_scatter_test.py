@@ -25,6 +25,36 @@ def test_gather_keeps_lengths_and_order(num_local):
 
 
 @local_replicas
+@pytest.mark.parametrize("axis", [1, 2, -1])
+@pytest.mark.parametrize("dtype", ["float16", "uint8", "complex64"])
+def test_gather_along_any_axis(dtype, axis, num_local):
+    """Some replicas have nothing; in a function, and in replicas, too."""
+    replicas = strategy(num_local)
+
+    def part(number):
+        shape = [2, 3, 4]
+        shape[axis] = 2 * (number % 2)
+        return np.arange(np.prod(shape)).reshape(shape) + number
+
+    def parts():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        length = [2 * (number % 2)]
+        shape = tf.tensor_scatter_nd_update([2, 3, 4], [[axis % 3]], length)
+        values = tf.reshape(tf.range(tf.reduce_prod(shape)) + number, shape)
+        return tf.ensure_shape(tf.cast(values, dtype), [2, None, None])
+
+    def in_replicas():
+        return tf.distribute.get_replica_context().all_gather(parts(), axis)
+
+    want = [part(number) for number in range(replicas.num_replicas_in_sync)]
+    want = np.concatenate(want, axis).astype(dtype)
+    np.testing.assert_array_equal(replicas.gather(replicas.run(parts), axis), want)
+    gathered = tf.function(lambda: replicas.run(in_replicas))()
+    for copy in replicas.experimental_local_results(gathered):
+        np.testing.assert_array_equal(copy, want)
+
+
+@local_replicas
 def test_scalars_are_not_gathered(num_local):
     replicas = strategy(num_local)
     if replicas.num_replicas_in_sync > 1:
