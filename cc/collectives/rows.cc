@@ -1,7 +1,9 @@
 #include "cc/collectives/rows.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "cc/core/bytes.h"
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
 
@@ -44,6 +46,22 @@ void AllocateTogether(Transport& transport, const std::function<void()>& allocat
   }
 }
 
+namespace {
+
+// In messages of at most kMessageBytes: a wait has a limit, however long a part is.
+void SwapParts(Transport& transport, int to, Part sent, int from, PartOfResult received) {
+  for (int64_t done = 0; done < std::max(sent.num_bytes, received.num_bytes);
+       done += kMessageBytes) {
+    auto rest = [&](int64_t num_bytes) {
+      return std::clamp(num_bytes - done, int64_t{0}, kMessageBytes);
+    };
+    transport.SendRecv({to, At(sent.bytes, done), rest(sent.num_bytes)},
+                       {from, At(received.bytes, done), rest(received.num_bytes)});
+  }
+}
+
+}  // namespace
+
 void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
                    const std::function<PartOfResult(int)>& take) {
   const int rank = transport.rank(), size = transport.size();
@@ -52,10 +70,7 @@ void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
   // Each with another peer at a time, so that no rank is everybody's next.
   for (int distance = 1; distance < size; ++distance) {
     const int to = (rank + distance) % size, from = (rank - distance + size) % size;
-    const Part sent = give(to);
-    const PartOfResult received = take(from);
-    transport.SendRecv({to, sent.bytes, sent.num_bytes},
-                       {from, received.bytes, received.num_bytes});
+    SwapParts(transport, to, give(to), from, take(from));
   }
 }
 
