@@ -52,11 +52,12 @@ namespace {
 void SwapParts(Transport& transport, int to, Part sent, int from, PartOfResult received) {
   for (int64_t done = 0; done < std::max(sent.num_bytes, received.num_bytes);
        done += kMessageBytes) {
-    auto rest = [&](int64_t num_bytes) {
-      return std::clamp(num_bytes - done, int64_t{0}, kMessageBytes);
-    };
-    transport.SendRecv({to, At(sent.bytes, done), rest(sent.num_bytes)},
-                       {from, At(received.bytes, done), rest(received.num_bytes)});
+    const int64_t sent_before = std::min(done, sent.num_bytes);
+    const int64_t received_before = std::min(done, received.num_bytes);
+    transport.SendRecv(
+        {to, At(sent.bytes, sent_before), std::min(sent.num_bytes - sent_before, kMessageBytes)},
+        {from, At(received.bytes, received_before),
+         std::min(received.num_bytes - received_before, kMessageBytes)});
   }
 }
 
