@@ -13,6 +13,9 @@ from tf_adasum.collectives.allreduce import allreduce_replicas
 TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 1e-5, "float64": 1e-12}
 SHAPE = (3, 4)
 in_both = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "function"])
+in_both_with_a_name = pytest.mark.parametrize(
+    ("name", "compiled"), [(None, False), (None, True), ("y", True)]
+)
 
 
 def _drawn(leaves=1):
@@ -110,8 +113,7 @@ def test_broadcast_of_complex_numbers():
     np.testing.assert_allclose(tape.gradient(loss, mine), want)
 
 
-@in_both
-@pytest.mark.parametrize("name", [None, "y"])
+@in_both_with_a_name
 def test_allgather(name, compiled):
     """Of rank + 1 rows of each dtype: w belongs to the rank that gathers, for all rows."""
     size, rank = adasum.size(), adasum.rank()
@@ -136,8 +138,7 @@ def test_allgather_of_complex_numbers():
     np.testing.assert_allclose(tape.gradient(loss, mine), np.full(mine.shape, 3.0 * adasum.size()))
 
 
-@in_both
-@pytest.mark.parametrize("name", [None, "y"])
+@in_both_with_a_name
 def test_alltoall(name, compiled):
     """Rank k deals k + t rows to rank t; a row's gradient is its value times its taker's weight."""
     size, rank = adasum.size(), adasum.rank()
@@ -155,8 +156,7 @@ def test_alltoall(name, compiled):
         _check(gradient, rows * np.repeat(weights, splits)[:, None])
 
 
-@in_both
-@pytest.mark.parametrize("name", [None, "y"])
+@in_both_with_a_name
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_reduce_scatter(reduction, name, compiled):
     size, rank = adasum.size(), adasum.rank()

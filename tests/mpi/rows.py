@@ -11,6 +11,11 @@ DTYPES = [
     *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32"),
     *("uint32", "int64", "uint64", "bool", "complex64", "complex128"),
 ]
+# A function of each takes longer than to run it: some dtypes tell.
+DTYPES_IN_BOTH = [
+    *[pytest.param(dtype, False, id=f"eager-{dtype}") for dtype in DTYPES],
+    *[pytest.param(dtype, True, id=f"function-{dtype}") for dtype in ("bfloat16", "int64", "bool")],
+]
 in_both = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "function"])
 
 
