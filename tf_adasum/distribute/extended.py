@@ -18,6 +18,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -44,7 +45,7 @@ require_hooks(distribute_lib.ReplicaContext, "_merge_call")
 require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
 require_hooks(distribute_utils, "select_replica")
 require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")
-require_hooks(tf_values, "DistributedValues", "PerReplica")
+require_hooks(tf_values, "DistributedValues", "PerReplica", "SyncOnReadVariable")
 require_hooks(tensor_util, "is_tf_type")
 require_hooks(trackable, "CheckpointInitialValueCallable")
 
@@ -207,6 +208,8 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
             )
 
         def reduce_leaf(leaf):
+            if isinstance(leaf, tf_values.SyncOnReadVariable) and calls.in_turn():
+                return _own_value(leaf, mean)
             if isinstance(leaf, tf.IndexedSlices) and self._crosses_ranks_alone(destinations):
                 leaf = tf_values.PerReplica([leaf])
             if isinstance(leaf, tf_values.DistributedValues):
@@ -263,3 +266,9 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
             with tf.device("CPU:0"):
                 tensor = broadcast(tensor, 0, self.communicator, name=name)
         return super()._broadcast_to(tensor, destinations)
+
+
+def _own_value(variable: tf_values.SyncOnReadVariable, mean: bool) -> tf.Tensor:
+    """What a callback reads of a metric: this rank's, as another may not read it at all."""
+    total = tf.add_n([copy.read_value() for copy in variable.values])
+    return total / len(variable.values) if mean else total

@@ -36,8 +36,8 @@ class AdasumStrategy(tf.distribute.Strategy):
     All ranks must make the same calls, with these rules:
     * Ranks other than 0 show no progress. Give callbacks to all ranks: rank 0 writes their files.
       What you write yourself, `model.save` after `fit` too, write on rank 0.
-    * Logs are reduced over all replicas at the end of an epoch and of `evaluate`; during an
-      epoch they are the rank's own, so a callback must not stop training in the middle of one.
+    * Logs are those of all replicas at the end of an epoch and of `evaluate`; during an epoch they
+      are the rank's own: stop training by them as you like, but don't set a learning rate by them.
     * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
       replica keeps its own, and rank 0's are saved.
     * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.

@@ -7,6 +7,8 @@ import functools
 from tf_adasum.keras_hooks import (
     callback_files,
     calls,
+    common_logs,
+    common_stops,
     device_iterators,
     equal_weights,
     loss_scale,
@@ -26,6 +28,8 @@ from tf_adasum.keras_hooks import (
 _HOOKS = (
     calls,
     callback_files,
+    common_logs,
+    common_stops,
     device_iterators,
     equal_weights,
     loss_scale,

@@ -44,6 +44,8 @@ class Call:
         in_turn: whether callbacks have their turn.
         restored: whether a callback has restored the model on this rank.
         shares_data: whether each rank computes on its own part of the data; set in `predict`.
+        stops: whether a rank wants to stop, as all ranks know.
+        asks_each_batch: whether a rank may want to stop in the midst of an epoch.
     """
 
     def __init__(self, name: str, model: keras.Model, initial_epoch: int):
@@ -54,6 +56,8 @@ class Call:
         self.in_turn = False
         self.restored = False
         self.shares_data = True
+        self.stops = False
+        self.asks_each_batch = False
 
 
 class _Calls(threading.local):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import keras
 import tensorflow as tf
 
@@ -23,5 +25,20 @@ def require_hooks(owner: object, *names: str) -> None:
             raise ImportError(
                 f"tf_adasum needs the private hook {where}.{owner.__name__}.{name}, which is "
                 f"missing here; tested with {TESTED}, install those. "
+                f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
+            )
+
+
+def require_reads(function: Callable, *names: str) -> None:
+    """Fails at import, in one line, when a function does not look at one of these attributes.
+
+    Raises:
+        ImportError: names the function and the attribute, the tested versions and the installed.
+    """
+    for name in names:
+        if name not in function.__code__.co_names:
+            raise ImportError(
+                f"tf_adasum needs {function.__module__}.{function.__qualname__} to look at {name}, "
+                f"and it doesn't here; tested with {TESTED}, install those. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )

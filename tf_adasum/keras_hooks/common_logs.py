@@ -1,0 +1,56 @@
+"""The logs of an epoch and of `evaluate` are the same on all ranks, so that callbacks decide alike.
+
+The sums that metrics keep are added over all replicas as they are read. A `train_step` may return
+what no metric keeps: the rank's own, of its last batch. And a metric may keep something by itself.
+So what each rank has at the end is averaged, which leaves equal numbers as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks
+
+require_hooks(TensorFlowTrainer, "_get_metrics_result_or_logs")
+
+
+def install() -> None:
+    """Averages over ranks what `_get_metrics_result_or_logs` returns."""
+    original = TensorFlowTrainer._get_metrics_result_or_logs
+
+    @functools.wraps(original)
+    def get_common(self, logs):
+        result = original(self, logs)
+        call = calls.current()
+        if call is None or call.model is not self or call.in_turn or call.communicator is None:
+            return result
+        return _averaged(result, call)
+
+    TensorFlowTrainer._get_metrics_result_or_logs = get_common
+
+
+def _averaged(logs, call: calls.Call):
+    values = [_number(value) for value in keras.tree.flatten(logs)]
+    numbers = [value for value in values if value is not None]
+    flat = np.concatenate([np.ravel(value).astype(np.float64) for value in [*numbers, []]])
+    call.communicator.allreduce_arrays([flat], "mean", f"the logs of {call.name}")
+    ends = np.cumsum([value.size for value in numbers])
+    parts = iter(np.split(flat, ends[:-1]) if numbers else [])
+    common = [
+        original if value is None else next(parts).reshape(value.shape).astype(value.dtype)
+        for original, value in zip(keras.tree.flatten(logs), values)
+    ]
+    return keras.tree.pack_sequence_as(logs, common)
+
+
+def _number(value) -> np.ndarray | None:
+    """A log's value as an array; None if it is no number."""
+    array = np.asarray(value)
+    is_number = array.dtype.kind in "fiub" or array.dtype == tf.bfloat16.as_numpy_dtype
+    return array if is_number else None
