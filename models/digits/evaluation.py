@@ -12,8 +12,7 @@ from models.digits.batches import ShiftedImages
 class Evaluation:
     """Evaluates a model on all test examples. Collective, with the same results on every rank.
 
-    Not `model.evaluate`: of 32 replicas the last get no image of 360, and TensorFlow's
-    convolutions on the CPU return empty batches of a wrong shape (docs/sharp_bits.md).
+    Not `model.evaluate`, which would deal the few images to all replicas of a rank.
 
     Args:
         model: returns logits; its weights are equal on all ranks.

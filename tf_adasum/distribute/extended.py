@@ -21,6 +21,7 @@ from tf_adasum.distribute.silence import silent
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 
 require_hooks(
     mirrored_strategy.MirroredExtended,
@@ -84,6 +85,7 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         self.communicator = communicator
         with silent(tf.get_logger()):
             super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
+        self.idle = IdleReplicas(len(devices))
 
     # Replicas and their numbers.
 

@@ -6,6 +6,7 @@ import contextlib
 import threading
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 
@@ -16,6 +17,7 @@ class HookedExtended:
 
     Attributes:
         communicator: the processes of the strategy.
+        idle: which local replicas have no row in the step under way.
         undivided_losses: while it is on, the losses of replicas are their own: nothing divides
             them by N.
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
@@ -24,6 +26,7 @@ class HookedExtended:
     """
 
     communicator: Communicator
+    idle: IdleReplicas
 
     def __init__(self, *args, **kwargs):
         self._thread = threading.local()

@@ -9,6 +9,7 @@ from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(tf_values, "PerReplica")
@@ -24,7 +25,8 @@ class GradientExchange(Exchange):
         return {"mode": "gradient", "steps_per_sync": 1}
 
     @override
-    def around_update(self, strategy, grads, variables, update):
+    def around_update(self, strategy, grads, variables, update, idle):
+        del idle  # their gradients are zero; the step is the same on all replicas
         update(strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables))))
 
 
@@ -38,24 +40,32 @@ class DeltaExchange(Exchange):
         return {"mode": "delta", "steps_per_sync": 1}
 
     @override
-    def around_update(self, strategy, grads, variables, update):
+    def around_update(self, strategy, grads, variables, update, idle):
         before = [_local_results(strategy, tf.identity, variable) for variable in variables]
         update(grads)
-        reduce_changes(strategy, variables, before)
+        reduce_changes(strategy, variables, before, idle)
 
 
-def reduce_changes(strategy: tf.distribute.Strategy, variables: Sequence, before: Sequence) -> None:
+def reduce_changes(
+    strategy: tf.distribute.Strategy,
+    variables: Sequence,
+    before: Sequence,
+    idle: Sequence[tf.Tensor] | None = None,
+) -> None:
     """Sets w = w_before + reduction of (w - w_before) over all replicas.
 
     Args:
         strategy: the `AdasumStrategy` in force, in cross-replica context.
         variables: distributed variables w; the policy's rule for each chooses the reduction.
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
+        idle: whether the change of each local replica counts as zero; None if none does.
     """
     deltas = [
         _local_results(strategy, _step_back, variable, old)
         for variable, old in zip(variables, before)
     ]
+    if idle is not None:
+        deltas = _without_idle(strategy, deltas, idle)
     reduced = strategy.extended.batch_reduce_to(SUM, list(zip(deltas, variables)))
     for variable, delta in zip(variables, reduced):
         strategy.extended.update(variable, _add, args=(delta,), group=False)
@@ -65,6 +75,16 @@ def _local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
     """What `function(variable, *args)` returns on each local replica, in the program's order."""
     results = strategy.extended.update(variable, function, args=args, group=False)
     return tf_values.PerReplica(list(results))
+
+
+def _without_idle(strategy, deltas, idle) -> list[tf_values.PerReplica]:
+    """The changes, zero on idle replicas: momentum moves a weight without a gradient, too."""
+    of_replicas = []
+    for replica, device in enumerate(strategy.extended.worker_devices):
+        with tf.device(device):
+            own = [delta.values[replica] for delta in deltas]
+            of_replicas.append(zeros_if(idle[replica], own))
+    return [tf_values.PerReplica(list(changes)) for changes in zip(*of_replicas)]
 
 
 def _step_back(variable, old):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
-from tf_adasum.distribute.variables import native_variable
+from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.exchanges import reduce_changes
 from tf_adasum.optimizers.parts import Exchange
@@ -65,6 +65,33 @@ class LocalSteps(Exchange):
         self._taken.assign_add(1)
         ended = tf.equal(self._taken.value, self._count)
         tf.cond(ended, lambda: self._end(strategy), lambda: None)
+
+    @override
+    def around_update(self, strategy, grads, variables, update, idle):
+        if idle is None:
+            update(grads)
+            return
+        kept = [self._copies(variables, *replica) for replica in enumerate(idle)]
+        update(grads)
+        for (replica, is_idle), copies in zip(enumerate(idle), kept):
+            self._put_back(variables, replica, is_idle, copies)
+
+    def _copies(self, variables, replica, is_idle) -> list[tf.Tensor]:
+        """The weights of an idle replica; of others nothing is copied."""
+        own = [local_copies(variable)[replica] for variable in variables]
+        return tf.cond(
+            is_idle,
+            lambda: [tf.identity(variable) for variable in own],
+            lambda: [tf.zeros([0], variable.dtype) for variable in own],
+        )
+
+    def _put_back(self, variables, replica, is_idle, copies):
+        def put_back():
+            for variable, copy in zip(variables, copies):
+                own = local_copies(variable)[replica]
+                own.assign(tf.ensure_shape(copy, own.shape))
+
+        tf.cond(is_idle, put_back, lambda: None)
 
     @override
     def synchronize(self, strategy):

@@ -132,7 +132,12 @@ class AdasumMixin:
         def update(grads):
             self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
 
-        self._adasum.exchange.around_update(strategy, grads, variables, update)
+        idle = None if self._accumulates() else strategy.extended.idle.local()
+        self._adasum.exchange.around_update(strategy, grads, variables, update, idle)
+
+    def _accumulates(self) -> bool:
+        """Whether a step is that of several batches, of which a replica without rows had some."""
+        return self._adasum.accumulation.count > 1 or bool(self.gradient_accumulation_steps)
 
     def _strategy_with_peers(self) -> AdasumStrategy | None:
         """Returns the strategy to exchange through; None where there is only one replica.

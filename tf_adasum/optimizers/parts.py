@@ -106,6 +106,7 @@ class Exchange:
         grads: Sequence,
         variables: Sequence[tf.Variable],
         update: Callable[[Sequence], None],
+        idle: Sequence[tf.Tensor] | None,
     ) -> None:
         """Updates the variables of all replicas by the optimizer's rule, in cross-replica context.
 
@@ -114,8 +115,10 @@ class Exchange:
             grads: gradients per replica, clipped.
             variables: the variable of each.
             update: applies the optimizer's rule on every replica to the gradients it is given.
+            idle: whether each local replica has no rows, so that its variables don't change;
+                None if all have.
         """
-        del strategy, variables
+        del strategy, variables, idle
         update(grads)
 
     def synchronize(self, strategy: tf.distribute.Strategy) -> None:
