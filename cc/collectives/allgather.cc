@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cc/collectives/parts.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cc/collectives/parts.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {

@@ -36,22 +36,6 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine);
 // on one.
 void AllocateTogether(Transport& transport, const std::function<void()>& allocate);
 
-// Some of a tensor's bytes.
-struct Part {
-  const void* bytes;
-  int64_t num_bytes;
-};
-struct PartOfResult {
-  void* bytes;
-  int64_t num_bytes;
-};
-
-// Collective. Every rank sends give(r) to each rank r and receives take(r) from it, itself
-// included; both sides know how long each part is. Parts of more than kOwnBytes belong to the
-// request's tensors.
-void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
-                   const std::function<PartOfResult(int)>& take);
-
 }  // namespace adasum
 
 #endif  // ADASUM_COLLECTIVES_ROWS_H_

@@ -66,8 +66,8 @@ TEST(RowsFollowTheRanks) {
   ForEachWorld({1, 2, 3, 5, 8}, [](Wire wire, int size) {
     Ranks ranks(wire, size);
     ForEachRank(size, [&](int rank) {
-      // From none to more than a box of shared memory holds.
-      for (int64_t scale : {0, 1, 5, 4000}) {
+      // From none to more pieces than there are slots in shared memory.
+      for (int64_t scale : {0, 1, 5, 4000, 150000}) {
         const std::vector<int64_t> mine(scale * ((rank + 1) % 3), rank);
         std::vector<int64_t> all, expected;
         for (int r = 0; r < size; ++r) expected.insert(expected.end(), scale * ((r + 1) % 3), r);
