@@ -36,8 +36,9 @@ class SelfGroup : public Group {
                                                    std::make_unique<SelfTransport>(), topology);
   }
   std::shared_ptr<Group> Split(std::optional<int> color, int, const std::string&,
-                               const std::optional<CommunicatorOptions>& options) override {
-    return color ? MakeSelfGroup(options) : nullptr;
+                               const GivenOptions& given) override {
+    const auto options = CommunicatorOptions::FromEnvironment(given);
+    return color ? Shared(std::make_unique<SelfGroup>(options)) : nullptr;
   }
 };
 
@@ -54,9 +55,9 @@ std::unique_ptr<Timeline> TimelineOrNull(const std::string& path, int world_rank
 // What a new group is made with. Settings that can't be read are no exception: the other ranks are
 // told of the error, so that all fail alike.
 struct Settings {
-  explicit Settings(const std::optional<CommunicatorOptions>& given = std::nullopt) {
+  explicit Settings(const GivenOptions& given = {}) {
     try {
-      options = given ? *given : CommunicatorOptions::FromEnvironment();
+      options = CommunicatorOptions::FromEnvironment(given);
     } catch (const Error& wrong) {
       error = wrong.what();
     }
@@ -94,8 +95,8 @@ class MpiGroup : public Group {
   }
 
   std::shared_ptr<Group> Split(std::optional<int> color, int key, const std::string& name,
-                               const std::optional<CommunicatorOptions>& options) override {
-    const Settings settings(options);
+                               const GivenOptions& given) override {
+    const Settings settings(given);
     std::vector<Member> members = TellAll(settings.Self(world_->rank(), 0, key, color), name);
     if (!color) return nullptr;
     auto is_other = [&](const Member& member) { return member.color != color; };
@@ -135,9 +136,8 @@ class MpiGroup : public Group {
 
 }  // namespace
 
-std::shared_ptr<Group> MakeSelfGroup(const std::optional<CommunicatorOptions>& options) {
-  return Shared(
-      std::make_unique<SelfGroup>(options ? *options : CommunicatorOptions::FromEnvironment()));
+std::shared_ptr<Group> MakeSelfGroup(const GivenOptions& given) {
+  return Shared(std::make_unique<SelfGroup>(CommunicatorOptions::FromEnvironment(given)));
 }
 
 std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {

@@ -34,10 +34,9 @@ class Group {
 
   // Groups ranks of equal color, ordered by key and then by rank; null for a rank without color.
   // Collective and blocking. Threads that split one communicator at the same time need names of
-  // their own. Without options, those of the environment as it is now.
-  virtual std::shared_ptr<Group> Split(
-      std::optional<int> color, int key, const std::string& name,
-      const std::optional<CommunicatorOptions>& options = std::nullopt) = 0;
+  // their own. The options are those of the environment as it is now, but for those given.
+  virtual std::shared_ptr<Group> Split(std::optional<int> color, int key, const std::string& name,
+                                       const GivenOptions& given = {}) = 0;
 
  protected:
   explicit Group(CommunicatorOptions options) : options_(std::move(options)) {}
@@ -51,8 +50,7 @@ class Group {
 };
 
 // A world of one process, without MPI. Options as for Split.
-std::shared_ptr<Group> MakeSelfGroup(
-    const std::optional<CommunicatorOptions>& options = std::nullopt);
+std::shared_ptr<Group> MakeSelfGroup(const GivenOptions& given = {});
 
 // All ranks of an MPI communicator, named by its Fortran handle; collective. The options are those
 // of the environment.

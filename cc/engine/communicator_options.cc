@@ -14,9 +14,9 @@ std::string Value(const char* variable) {
   return text == nullptr ? "" : text;
 }
 
-[[noreturn]] void Refuse(const char* variable, const std::string& expected,
+[[noreturn]] void Refuse(const char* setting, const std::string& expected,
                          const std::string& received) {
-  throw Error(ErrorCode::kInvalidArgument, std::string("Expected ") + variable + " to be " +
+  throw Error(ErrorCode::kInvalidArgument, std::string("Expected ") + setting + " to be " +
                                                expected + ". Received: " + received);
 }
 
@@ -63,9 +63,21 @@ void ReadChunkBytes(const char* variable, int64_t* num_bytes) {
   *num_bytes = (value + kLine - 1) / kLine * kLine;
 }
 
+void Set(const std::string& name, const std::string& value, CommunicatorOptions* options) {
+  if (name == "timeline") {
+    options->timeline = value;
+  } else if (name != "shared_memory") {
+    Refuse("an option", "shared_memory or timeline", name);
+  } else if (value == "0" || value == "1") {
+    options->shared_memory = value == "1";
+  } else {
+    Refuse("the option shared_memory", "0 or 1", value);
+  }
+}
+
 }  // namespace
 
-CommunicatorOptions CommunicatorOptions::FromEnvironment() {
+CommunicatorOptions CommunicatorOptions::FromEnvironment(const GivenOptions& given) {
   CommunicatorOptions options;
   ReadSeconds("TF_ADASUM_TIMEOUT_SECONDS", &options.timeouts.silence_seconds);
   ReadSeconds("TF_ADASUM_MISMATCH_SECONDS", &options.timeouts.mismatch_seconds);
@@ -77,6 +89,7 @@ CommunicatorOptions CommunicatorOptions::FromEnvironment() {
   ReadSwitch("TF_ADASUM_CUDA_MPI", &options.cuda.mpi);
   ReadChunkBytes("TF_ADASUM_CUDA_STEP_BYTES", &options.cuda.chunk_bytes);
   ReadText("TF_ADASUM_TIMELINE", &options.timeline);
+  for (const auto& [name, value] : given) Set(name, value, &options);
   return options;
 }
 

@@ -3,6 +3,7 @@
 #define ADASUM_ENGINE_COMMUNICATOR_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "cc/arithmetic/instruction_sets.h"
@@ -20,11 +21,15 @@ struct CudaOptions {
   int64_t chunk_bytes = 0;
 };
 
-// docs/guarantees.md describes each for users.
+// What a caller of split() sets other than the environment does: values by the names of the options,
+// "shared_memory" ("0" or "1") and "timeline" (a path).
+using GivenOptions = std::map<std::string, std::string>;
+
+// docs/settings.md describes each for users.
 struct CommunicatorOptions {
-  // Variables that are not set leave the defaults. Throws InvalidArgument for a value that is none
-  // of a setting's.
-  static CommunicatorOptions FromEnvironment();
+  // Variables that are not set leave the defaults; what is given counts more. Throws
+  // InvalidArgument for a value that is none of a setting's, and for an option there is not.
+  static CommunicatorOptions FromEnvironment(const GivenOptions& given = {});
 
   // TF_ADASUM_TIMEOUT_SECONDS, TF_ADASUM_MISMATCH_SECONDS.
   Timeouts timeouts;

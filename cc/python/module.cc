@@ -53,7 +53,7 @@ class PyCommunicator {
   }
 
   std::unique_ptr<PyCommunicator> Split(std::optional<int> color, int key, const std::string& name,
-                                        const std::optional<CommunicatorOptions>& options) {
+                                        const GivenOptions& options) {
     std::shared_ptr<Group> group = group_->Split(color, key, name, options);
     return group ? std::make_unique<PyCommunicator>(std::move(group)) : nullptr;
   }
@@ -111,11 +111,6 @@ PYBIND11_MODULE(_native, module) {
   // would wait for ever.
   if (Py_AtExit(&EndMpi) != 0) throw py::import_error("Py_AtExit has no room for another function");
 
-  py::class_<CommunicatorOptions>(module, "CommunicatorOptions")
-      .def_static("from_environment", &CommunicatorOptions::FromEnvironment)
-      .def_readwrite("shared_memory", &CommunicatorOptions::shared_memory)
-      .def_readwrite("timeline", &CommunicatorOptions::timeline);
-
   py::class_<PyCommunicator>(module, "Communicator")
       .def_static(
           "of_self", [] { return std::make_unique<PyCommunicator>(MakeSelfGroup()); }, NoGil())
@@ -126,7 +121,7 @@ PYBIND11_MODULE(_native, module) {
           },
           py::arg("fortran_handle"), NoGil())
       .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), py::arg("name"),
-           py::arg("options") = py::none(), NoGil())
+           py::arg("options"), NoGil())
       .def("close", &PyCommunicator::Close, NoGil())
       .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
            py::arg("reduction"), py::arg("name"))

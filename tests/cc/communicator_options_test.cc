@@ -31,6 +31,17 @@ TEST(WithoutVariablesTheDefaultsStand) {
   CHECK_EQ(options.cuda.chunk_bytes, int64_t{0});
 }
 
+TEST(WhatIsGivenCountsMoreThanTheEnvironment) {
+  setenv("TF_ADASUM_SHARED_MEMORY", "0", 1);
+  setenv("TF_ADASUM_TIMELINE", "/tmp/environment", 1);
+  const auto options =
+      CommunicatorOptions::FromEnvironment({{"shared_memory", "1"}, {"timeline", "/tmp/given"}});
+  unsetenv("TF_ADASUM_SHARED_MEMORY");
+  unsetenv("TF_ADASUM_TIMELINE");
+  CHECK_TRUE(options.shared_memory);
+  CHECK_EQ(options.timeline, "/tmp/given");
+}
+
 TEST(EveryVariableSetsItsOption) {
   CHECK_EQ(With("TF_ADASUM_TIMEOUT_SECONDS", "1.5").timeouts.silence_seconds, 1.5);
   CHECK_EQ(With("TF_ADASUM_MISMATCH_SECONDS", "2").timeouts.mismatch_seconds, 2.0);

@@ -1,8 +1,10 @@
 """Communicator.split: colors, keys, none, splits of splits, and several groups in use at once."""
 
+import re
 import threading
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tf_adasum as adasum
@@ -117,6 +119,33 @@ def test_in_a_function():
     np.testing.assert_array_equal(of_part, np.full(3, part.size))
     even, odd = (world.size + 1) // 2, world.size // 2
     np.testing.assert_array_equal(of_all, np.full(3, even**2 + odd**2))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"color": 3}, "Expected an option to be shared_memory or timeline. Received: color"),
+        ({"shared_memory": "no"}, "Expected the option shared_memory to be 0 or 1. Received: no"),
+    ],
+)
+def test_a_bad_option_of_one_rank_fails_on_all(options, message):
+    world = adasum.world()
+    last = world.size - 1
+    mine = options if world.rank == last else {"shared_memory": False}
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        world.split(0, options=mine)
+    if last > 0:
+        assert str(caught.value) == f"rank {last}: {message}"
+    assert _sum(world, 1) == world.size
+
+
+def test_a_bad_setting_beside_options_fails_on_all(monkeypatch):
+    world = adasum.world()
+    if world.rank == 0:
+        monkeypatch.setenv("TF_ADASUM_CORES", "none")
+    with pytest.raises(ValueError, match="TF_ADASUM_CORES to be a positive number"):
+        world.split(0, options={"shared_memory": False})
+    assert _sum(world, 1) == world.size
 
 
 def test_closed_communicator_is_refused():

@@ -117,6 +117,7 @@ class Communicator:
             The communicator of this rank's color, or None for color None.
 
         Raises:
+            ValueError: on all ranks, if a setting of one of them is not what it has to be.
             TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
             RuntimeError: if a rank has ended or has closed this communicator.
 
@@ -125,10 +126,13 @@ class Communicator:
             >>> adasum.world().split(color=None) is None
             True
         """
-        settings = native.lib.CommunicatorOptions.from_environment() if options else None
-        for option, value in (options or {}).items():
-            setattr(settings, option, value)
-        part = self._lib.split(color, key, name, settings)
+        # As texts, and checked by the library: a rank that asks for what there is not then tells
+        # the others, which would wait for it.
+        texts = {
+            option: str(int(value)) if isinstance(value, bool) else str(value)
+            for option, value in (options or {}).items()
+        }
+        part = self._lib.split(color, key, name, texts)
         return None if part is None else Communicator(part)
 
     def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
