@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import gc
 import os
@@ -32,6 +33,44 @@ class NoSilentSkips:
             self.skipped.append(report.nodeid)
 
 
+class HalfOfEachProduct:
+    """Option --half: of a case's combinations of parameters every second, as on a checkerboard.
+
+    Each value of a parameter still meets about half of the others' values: of 3 modes by 2 numbers
+    of replicas 3 combinations run, each mode once. --half=odd runs the others. Cases of one
+    parameter all run.
+    """
+
+    def pytest_addoption(self, parser: pytest.Parser) -> None:
+        """Adds the option."""
+        parser.addoption("--half", choices=("even", "odd"), help="run half of each product")
+
+    @pytest.hookimpl(tryfirst=True)  # before -k, since a case's parameters follow from its position
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list) -> None:
+        """Takes the other half out."""
+        half = config.getoption("--half")
+        if half is None:
+            return
+        seen: collections.Counter = collections.Counter()
+        rest = []
+        for item in items:
+            function = getattr(item, "function", None)
+            if not self._is_chosen(item, seen[function], half == "odd"):
+                rest.append(item)
+            seen[function] += 1
+        config.hook.pytest_deselected(items=rest)
+        items[:] = [item for item in items if item not in rest]
+
+    def _is_chosen(self, item: pytest.Item, position: int, is_odd: bool) -> bool:
+        """Whether the case is chosen that stands at `position` among those of its function."""
+        sizes = [len(mark.args[1]) for mark in item.iter_markers("parametrize")]
+        indices = []
+        for size in reversed(sizes):  # the last parameter changes first
+            position, index = divmod(position, size)
+            indices.append(index)
+        return sum(size > 1 for size in sizes) < 2 or sum(indices) % 2 == is_odd
+
+
 class FrozenImports:
     """Leaves what the tests have imported, TensorFlow's million objects, to no later collection."""
 
@@ -60,7 +99,7 @@ def main(arguments: list[str]) -> int:
     ]
     if xml:
         options.append(f"--junit-xml={xml}")
-    code = int(pytest.main(options + arguments, plugins=[skips, FrozenImports()]))
+    code = int(pytest.main(options + arguments, plugins=[skips, HalfOfEachProduct(), FrozenImports()]))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("run_pytest: expected at least one test case. Received: none. Check the names.")
     if code == 0 and skips.skipped:

@@ -17,18 +17,51 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("what", FILES)
-def test_exit_code(tmp_path, what):
-    text, expected = FILES[what]
-    file = tmp_path / "inner_test.py"
+PRODUCT = """
+import pytest
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(("mode", "count"), [("delta", 1), ("gradient", 2), ("plain", 3)])
+@pytest.mark.parametrize("only", ["value"])
+def test_of_several(mode, count, replicas, only):
+    print(f"ran {mode} {replicas}")
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_of_one(replicas):
+    print(f"ran {replicas}")
+"""
+
+
+def _run(file, text, *options):
     file.write_text(text)
     environment = {name: value for name, value in os.environ.items() if name != "XML_OUTPUT_FILE"}
-    done = subprocess.run(
-        [sys.executable, run_pytest.__file__, str(file)],
+    return subprocess.run(
+        [sys.executable, run_pytest.__file__, str(file), *options],
         env=environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_exit_code(tmp_path, what):
+    text, expected = FILES[what]
+    done = _run(tmp_path / "inner_test.py", text)
     assert done.returncode == expected, done.stdout
+
+
+def test_halves_of_a_product_are_the_whole(tmp_path):
+    def ran(*options):
+        done = _run(tmp_path / "inner_test.py", PRODUCT, "-s", *options)
+        assert done.returncode == 0, done.stdout
+        # pytest writes a dot after each case, before the next one's line.
+        return {line[line.index("ran") :] for line in done.stdout.splitlines() if "ran " in line}
+
+    one = {"ran 1", "ran 2"}
+    even = {"ran delta 1", "ran gradient 2", "ran plain 1"}
+    odd = {"ran delta 2", "ran gradient 1", "ran plain 2"}
+    assert ran("--half=even") == even | one
+    assert ran("--half=odd") == odd | one
+    assert ran() == even | odd | one

@@ -6,7 +6,7 @@ import sys
 from tests import programs
 
 # Dense layers of 9 MiB. A bucket closes once it holds 25 MiB: with the third of them.
-LAYERS, WIDTH = 16, 1536
+LAYERS, WIDTH, STEPS = 8, 1536, 4
 LARGEST_BUCKET_MIB = 28
 
 
@@ -14,7 +14,8 @@ def test_peak_memory_of_delta_mode(tmp_path):
     figures = tmp_path / "memory.json"
     program = [sys.executable, "-m", "benchmarks.memory", "--ranks=2", "--method=adasum delta"]
     done = programs.run(
-        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--json={figures}"], 300
+        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--steps={STEPS}", f"--json={figures}"],
+        300,
     )
     print(done.stdout)
     assert done.returncode == 0, done.stderr
