@@ -63,7 +63,7 @@ def main(_) -> None:
         sent = _most_sent_bytes(tensors)
         new_rows = report.rows(name, num_bytes, world.size, timings, sent, hop_us)
         if world.rank == 0:
-            report.print_rows(new_rows, is_first=not rows)
+            report.print_rows(new_rows)
         rows += new_rows
     if world.rank == 0 and FLAGS.json:
         with open(FLAGS.json, "w") as file:

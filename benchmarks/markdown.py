@@ -6,6 +6,8 @@ python -m benchmarks.markdown docs/performance/allreduce2.json
 import argparse
 import json
 
+from tabulate import tabulate
+
 # Heading: method; figures are medians in ms.
 _TIMES = {
     "memcpy": "memcpy",
@@ -32,9 +34,10 @@ def table(rows: list[dict]) -> str:
     for row in rows:
         cases.setdefault(row["case"], {})[row["method"]] = row
     ratios = ["Adasum / MPI", "in place", "Adasum / sum", "in place", "Adasum / memcpy", "hop us"]
-    lines = [_line(["case", *_TIMES, *ratios]), _line(["---", *["---:"] * (len(_TIMES) + 6)])]
-    lines += [_line(_cells(case, methods)) for case, methods in cases.items()]
-    return "\n".join(lines)
+    headers = ["case", *_TIMES, *ratios]
+    cells = [_cells(case, methods) for case, methods in cases.items()]
+    alignment = ["left", *["right"] * (len(headers) - 1)]
+    return tabulate(cells, headers, "pipe", disable_numparse=True, colalign=alignment)
 
 
 def _cells(case: str, methods: dict[str, dict]) -> list[str]:
@@ -58,10 +61,6 @@ def _cells(case: str, methods: dict[str, dict]) -> list[str]:
 
 def _digits(milliseconds: float) -> str:
     return f"{milliseconds:.1f}" if milliseconds >= 10 else f"{milliseconds:.3g}"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:

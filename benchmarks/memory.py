@@ -21,6 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl import app, flags
+from tabulate import tabulate
 
 import tf_adasum as adasum
 from benchmarks.methods import METHODS, Method
@@ -47,14 +48,16 @@ def main(_) -> None:
         return _measure(METHODS[FLAGS.method[0]])
     gradient_mib = FLAGS.layers * (FLAGS.width + 1) * FLAGS.width * 4 / _MIB
     print(f"{FLAGS.ranks} ranks, gradients of {gradient_mib:.0f} MiB")
-    print(f"{'method':<26} {'peak':>8} {'extra':>8} {'extra / gradients':>18}")
     plain = _peak_of_job(_PLAIN, 1)
     rows = []
     for name in FLAGS.method:
         peak = plain if name == _PLAIN else _peak_of_job(name, FLAGS.ranks)
         extra = peak - plain
-        print(f"{name:<26} {peak:8.0f} {extra:8.0f} {extra / gradient_mib:18.2f}", flush=True)
+        print(f"{name}: peak {peak:.0f} MiB", flush=True)
         rows.append({"method": name, "peak_mib": peak, "extra_mib": extra})
+    cells = [(*row.values(), row["extra_mib"] / gradient_mib) for row in rows]
+    headers = ("method", "peak", "extra", "extra / gradients")
+    print(tabulate(cells, headers, "github", floatfmt=("", ".0f", ".0f", ".2f")))
     if FLAGS.json:
         with open(FLAGS.json, "w") as file:
             figures = {"ranks": FLAGS.ranks, "gradient_mib": gradient_mib, "rows": rows}

@@ -15,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from absl import app, flags
 from mpi4py import MPI
+from tabulate import tabulate
 
 import tf_adasum as adasum
 from benchmarks import gradient_lists, traced
@@ -44,15 +45,14 @@ def main(_) -> None:
     }
     if adasum.rank() == 0:
         print(f"{adasum.size()} ranks, {os.cpu_count()} cores\n")
-        print("| case | reduction | " + " | ".join(_COLUMNS) + " |")
-        print("| --- | --- |" + " ---: |" * len(_COLUMNS))
+    rows = []
     for case, shapes in cases.items():
         random = np.random.default_rng(adasum.rank())
         arrays = [random.standard_normal(shape, np.float32) for shape in shapes]
         for reduction in ("sum", "adasum"):
-            cells = [f"{value:.2f}" for value in _milliseconds(arrays, reduction).values()]
-            if adasum.rank() == 0:
-                print(f"| {case} | {reduction} | " + " | ".join(cells) + " |", flush=True)
+            rows.append([case, reduction, *_milliseconds(arrays, reduction).values()])
+    if adasum.rank() == 0:
+        print(tabulate(rows, ["case", "reduction", *_COLUMNS], "pipe", floatfmt=".2f"))
 
 
 def _milliseconds(arrays: list[np.ndarray], reduction: str) -> dict[str, float]:

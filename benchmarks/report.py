@@ -1,12 +1,21 @@
 """What the benchmarks print, and draw."""
 
 import numpy as np
+from tabulate import tabulate
 
-_HEADER = (
-    f"{'case':>10} {'method':<24} {'median ms':>10} {'quartiles ms':>18} {'x MPI':>6} "
-    f"{'x memcpy':>8} {'algbw GB/s':>10} {'busbw GB/s':>10} "
-    f"{'hop us':>6} {'sent':>8}"
-)
+# Heading: how its figures are written.
+_COLUMNS = {
+    "case": "",
+    "method": "",
+    "median ms": ".4f",
+    "quartiles ms": "",
+    "x MPI": ".2f",
+    "x memcpy": ".2f",
+    "algbw GB/s": ".2f",
+    "busbw GB/s": ".2f",
+    "hop us": ".2f",
+    "sent": ".4f",
+}
 
 
 def rows(
@@ -38,21 +47,25 @@ def rows(
     return out
 
 
-def print_rows(some_rows: list[dict], is_first: bool) -> None:
-    """Prints the rows of one case as a table, with the header before the first."""
-    if is_first:
-        print(_HEADER)
-    for row in some_rows:
-        low, high = row["quartiles_ms"]
-        sent = row["sent_bytes"]
-        ratio = "" if sent is None else f"{sent / row['bytes']:8.4f}"
-        print(
-            f"{row['case']:>10} {row['method']:<24} {row['median_ms']:10.4f} "
-            f"{low:8.4f}..{high:8.4f} {row['ratio_to_mpi']:6.2f} {row['ratio_to_memcpy']:8.2f} "
-            f"{row['algbw_gb_s']:10.2f} {row['busbw_gb_s']:10.2f} "
-            f"{row['hop_us']:6.2f} {ratio}",
-            flush=True,
+def print_rows(some_rows: list[dict]) -> None:
+    """Prints the rows of one case as a table."""
+    cells = [
+        (
+            row["case"],
+            row["method"],
+            row["median_ms"],
+            "{:.4f} .. {:.4f}".format(*row["quartiles_ms"]),
+            row["ratio_to_mpi"],
+            row["ratio_to_memcpy"],
+            row["algbw_gb_s"],
+            row["busbw_gb_s"],
+            row["hop_us"],
+            None if row["sent_bytes"] is None else row["sent_bytes"] / row["bytes"],
         )
+        for row in some_rows
+    ]
+    formats = tuple(_COLUMNS.values())
+    print(tabulate(cells, list(_COLUMNS), "github", floatfmt=formats), end="\n\n", flush=True)
 
 
 def plot(all_rows: list[dict], num_ranks: int, path: str) -> None:

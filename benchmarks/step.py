@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 from mpi4py import MPI
+from tabulate import tabulate
 
 import tf_adasum as adasum
 from benchmarks.methods import METHODS
@@ -121,15 +122,19 @@ def _rows(network: str, seconds: dict[str, list[float]]) -> list[dict]:
 
 
 def _print_rows(rows: list[dict], network: str) -> None:
-    print(f"{'network':<12} {'method':<26} {'median ms':>10} {'quartiles ms':>18} {'x plain':>8}")
-    for row in rows:
-        if row["network"] == network:
-            low, high = row["quartiles_ms"]
-            print(
-                f"{network:<12} {row['method']:<26} {row['median_ms']:10.1f} "
-                f"{low:8.1f}..{high:8.1f} {row['ratio_to_plain']:8.2f}",
-                flush=True,
-            )
+    cells = [
+        (
+            network,
+            row["method"],
+            row["median_ms"],
+            "{:.1f} .. {:.1f}".format(*row["quartiles_ms"]),
+            row["ratio_to_plain"],
+        )
+        for row in rows
+        if row["network"] == network
+    ]
+    headers = ("network", "method", "median ms", "quartiles ms", "x plain")
+    print(tabulate(cells, headers, "github", floatfmt=("", "", ".1f", "", ".2f")), flush=True)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,9 @@ def main(arguments: list[str]) -> int:
     ]
     if xml:
         options.append(f"--junit-xml={xml}")
-    code = int(pytest.main(options + arguments, plugins=[skips, HalfOfEachProduct(), FrozenImports()]))
+    code = int(
+        pytest.main(options + arguments, plugins=[skips, HalfOfEachProduct(), FrozenImports()])
+    )
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("run_pytest: expected at least one test case. Received: none. Check the names.")
     if code == 0 and skips.skipped:

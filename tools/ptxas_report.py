@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tabulate import tabulate
+
 _TIME_LIMIT_SECONDS = 60
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<name>\w+)' for '(?P<arch>\w+)'.*?"
@@ -55,10 +57,9 @@ def read(report: str) -> list[Kernel]:
 
 def main(paths: Sequence[str]) -> None:
     """Prints one line for each kernel and architecture, as a Markdown table."""
-    print("| kernel | architecture | registers | shared bytes | stack | spilled |")
-    print("|---|---|---|---|---|---|")
-    for kernel in sorted(kernel for path in paths for kernel in read(Path(path).read_text())):
-        print(f"| `{kernel.name}` | " + " | ".join(str(field) for field in kernel[1:]) + " |")
+    kernels = sorted(kernel for path in paths for kernel in read(Path(path).read_text()))
+    headers = ("kernel", "architecture", "registers", "shared bytes", "stack", "spilled")
+    print(tabulate([(f"`{kernel.name}`", *kernel[1:]) for kernel in kernels], headers, "github"))
 
 
 def _demangled(names: Sequence[str]) -> list[str]:

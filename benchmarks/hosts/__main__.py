@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from absl import app, flags
+from tabulate import tabulate
 
 from benchmarks.hosts.namespaces import Hosts
 
@@ -46,11 +47,10 @@ def main(_) -> None:
         measured = _measure(Path(folder))
     measured["megabits"] = FLAGS.megabits
     print(f"{measured['hosts']} hosts, {measured['ranks']} ranks, {FLAGS.megabits} Mbit/s\n")
-    print("| case | method | median ms | quartiles ms | / MPI | / floor |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for row in measured["rows"]:
-        for line in _lines(row, measured["hosts"]):
-            print(line)
+    headers = ("case", "method", "median ms", "quartiles ms", "/ MPI", "/ floor")
+    cells = [each for row in measured["rows"] for each in _cells(row, measured["hosts"])]
+    alignment = ("left", "left", *["right"] * 4)
+    print(tabulate(cells, headers, "pipe", disable_numparse=True, colalign=alignment))
     if FLAGS.json:
         Path(FLAGS.json).write_text(json.dumps(measured, indent=1))
 
@@ -73,17 +73,17 @@ def _measure(folder: Path) -> dict:
     return json.loads(results.read_text())
 
 
-def _lines(row: dict, num_hosts: int) -> list[str]:
+def _cells(row: dict, num_hosts: int) -> list[list[str]]:
     floor = 2 * (num_hosts - 1) / num_hosts * row["bytes"] * 8 / (FLAGS.megabits * 1e6)
     mpi = np.median(row["seconds"]["MPI"])
-    lines = []
+    rows = []
     for method, seconds in row["seconds"].items():
         low, median, high = np.percentile(seconds, [25, 50, 75])
         cells = [row["case"], method, f"{median * 1e3:.1f}"]
         cells += [f"{low * 1e3:.1f} .. {high * 1e3:.1f}", f"{median / mpi:.2f}"]
         cells.append(f"{median / floor:.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append(cells)
+    return rows
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ struct CudaOptions {
   int64_t chunk_bytes = 0;
 };
 
-// What a caller of split() sets other than the environment does: values by the names of the options,
-// "shared_memory" ("0" or "1") and "timeline" (a path).
+// What a caller of split() sets other than the environment does: values by the names of the
+// options, "shared_memory" ("0" or "1") and "timeline" (a path).
 using GivenOptions = std::map<std::string, std::string>;
 
 // docs/settings.md describes each for users.

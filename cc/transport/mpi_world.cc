@@ -27,9 +27,10 @@ std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle, std::function<
   int initialized = 0;
   CheckMpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (!initialized) {
-    throw Error(ErrorCode::kInternal,
-                "Expected MPI to be initialised in the MPI library that tf_adasum was built with. "
-                "mpi4py seems to use another MPI: see 'One MPI for everybody' in docs/building.md.");
+    throw Error(
+        ErrorCode::kInternal,
+        "Expected MPI to be initialised in the MPI library that tf_adasum was built with. "
+        "mpi4py seems to use another MPI: see 'One MPI for everybody' in docs/building.md.");
   }
   int level = MPI_THREAD_SINGLE;
   CheckMpi(MPI_Query_thread(&level), "MPI_Query_thread");

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from models.digits.results import COLORS, label, markdown
+from tabulate import tabulate
+
+from models.digits.results import COLORS, label
 
 MARGIN = 0.015
 
@@ -46,7 +48,8 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
     """
     wanted = target(runs)
     reach = f"epochs to {wanted:.1%}"
-    rows = [("workers", "reduction", reach, "best accuracy", "final accuracy")]
+    headers = ("workers", "reduction", reach, "best accuracy", "final accuracy")
+    rows = []
     for (workers, reduction), group in _groups(runs).items():
         row = (
             str(workers),
@@ -56,7 +59,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
             _percent([run["accuracies"][-1] for run in group]),
         )
         rows.append(row)
-    return markdown(rows)
+    return tabulate(rows, headers, "github", disable_numparse=True)
 
 
 def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[int, str], list[dict[str, Any]]]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tabulate import tabulate
+
 _HEADERS = ("reduction", "test accuracy", "loss", "seconds", "orthogonality first", "last")
 # Colours that the colour-blind can tell apart.
 COLORS = {"adasum": "#0072b2", "mean": "#e69f00", "sum": "#cc3311", "none": "#555555"}
@@ -34,22 +36,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
         >>> print(table([{"reduction": "sum", "accuracy": 0.5, "loss": 1.0, "seconds": 2.0,
         ...               "curve": [{"step": 0, "orthogonality": 0.25, "accuracy": 0.1}]}]))
     """
-    return markdown([_HEADERS] + [_cells(run) for run in runs])
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with aligned columns, to be read as plain text too.
-
-    Args:
-        rows: cells, the headers first.
-    """
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |"
-        for row in rows
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+    return tabulate([_cells(run) for run in runs], _HEADERS, "github", disable_numparse=True)
 
 
 def _cells(run: dict[str, Any]) -> tuple[str, ...]:

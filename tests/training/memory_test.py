@@ -14,7 +14,13 @@ def test_peak_memory_of_delta_mode(tmp_path):
     figures = tmp_path / "memory.json"
     program = [sys.executable, "-m", "benchmarks.memory", "--ranks=2", "--method=adasum delta"]
     done = programs.run(
-        [*program, f"--layers={LAYERS}", f"--width={WIDTH}", f"--steps={STEPS}", f"--json={figures}"],
+        [
+            *program,
+            f"--layers={LAYERS}",
+            f"--width={WIDTH}",
+            f"--steps={STEPS}",
+            f"--json={figures}",
+        ],
         300,
     )
     print(done.stdout)
