@@ -9,7 +9,8 @@ from tensorflow.python.distribute import distribute_utils, input_util, mirrored_
 from tensorflow.python.eager import context as eager_context
 from typing_extensions import override
 
-from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.collectives.allreduce import allreduce, broadcast
+from tf_adasum.distribute.data_order import check_order
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -57,6 +58,8 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "InputReplicationMode.PER_REPLICA needs distribute_datasets_from_function. "
                 "Received: a dataset."
             )
+        if self.communicator.size > 1 and tf.executing_eagerly():
+            check_order(dataset, self.communicator)
         options = self._fetching(options)
         return input_util.get_distributed_dataset(
             _dealt_by_rows(dataset) if self.rows_in_order.on else dataset,
@@ -97,15 +100,23 @@ def _dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset
 
 
-def agree_on_seed(communicator) -> None:
-    """Gives ranks without a TensorFlow seed rank 0's, or a fresh one drawn there.
+def agree_on_seed(communicator) -> bool:
+    """Gives all ranks rank 0's TensorFlow seed, or a fresh one drawn there if it has none.
 
     The input pipeline shards after the shuffle: ranks that shuffle differently would train on
     some examples twice and never see others.
+
+    Returns:
+        Whether any rank had another seed of its own.
     """
     own = eager_context.global_seed()
     proposal = random.SystemRandom().randrange(2**31) if own is None else own
     with tf.device("CPU:0"):
         agreed = broadcast(tf.constant(proposal, tf.int64), 0, communicator, name="TensorFlow seed")
-    if own is None:
+        is_other = own is not None and own != int(agreed)
+        others = allreduce(
+            tf.constant(int(is_other)), "sum", communicator, name="unlike TensorFlow seeds"
+        )
+    if own is None or is_other:
         tf.random.set_seed(int(agreed))
+    return int(others) > 0

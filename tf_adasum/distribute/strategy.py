@@ -30,8 +30,7 @@ class AdasumStrategy(tf.distribute.Strategy):
 
     The batch size of the data is the global one: with P processes, replica (p, l) gets
     sub-batch l * P + p of every batch. Create the strategy before the data: it gives all ranks
-    the same TensorFlow seed (unless you set one), so that they shuffle alike and each example
-    is seen once per epoch.
+    rank 0's TensorFlow seed, so that they shuffle alike and each example is seen once per epoch.
 
     All ranks must make the same calls, with these rules:
     * Ranks other than 0 show no progress. Give callbacks to all ranks: rank 0 writes their files.
@@ -96,8 +95,11 @@ class AdasumStrategy(tf.distribute.Strategy):
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
         keras_hooks.install()
-        if communicator.size > 1:
-            agree_on_seed(communicator)
+        if communicator.size > 1 and agree_on_seed(communicator):
+            self.say_once(
+                "Ranks had unlike TensorFlow seeds: all go on with rank 0's, so that they shuffle "
+                "alike. Replicas draw numbers of their own all the same."
+            )
         if communicator.rank > 0:
             keras.config.disable_interactive_logging()
 

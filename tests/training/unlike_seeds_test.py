@@ -1,0 +1,126 @@
+"""Ranks that were seeded differently still see every example once per epoch."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.replicas import LOCAL, everywhere, strategy
+from tf_adasum.collectives.communicator import world
+
+NUMBER = 50
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+
+
+class Seen(keras.metrics.Metric):
+    """How often each example was seen, known by its target."""
+
+    def __init__(self):
+        super().__init__(name="seen")
+        self.counts = self.add_variable((NUMBER,), "zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        numbers = tf.cast(tf.reshape(y_true, [-1]), tf.int32)
+        self.counts.assign_add(tf.reduce_sum(tf.one_hot(numbers, NUMBER), axis=0))
+
+    def result(self):
+        return tf.reduce_sum(self.counts)
+
+
+class Batches(keras.utils.PyDataset):
+    """Global batches, which Keras puts in an order by Python's `random`."""
+
+    def __init__(self, x, y, batch_size):
+        super().__init__()
+        self._parts = [
+            (x[first : first + batch_size], y[first : first + batch_size])
+            for first in range(0, len(x), batch_size)
+        ]
+
+    def __len__(self):
+        return len(self._parts)
+
+    def __getitem__(self, index):
+        return tuple(part.copy() for part in self._parts[index])
+
+
+def numbered():
+    return np.ones((NUMBER, 2), np.float32), np.arange(NUMBER, dtype=np.float32)[:, np.newaxis]
+
+
+def of_arrays(batch_size):
+    x, y = numbered()
+    return {"x": x, "y": y, "batch_size": batch_size}
+
+
+def of_tf_data(batch_size):
+    data = tf.data.Dataset.from_tensor_slices(numbered()).shuffle(NUMBER)
+    return {"x": data.batch(batch_size)}
+
+
+def of_batches(batch_size):
+    return {"x": Batches(*numbered(), batch_size)}
+
+
+def seed_by_rank():
+    keras.utils.set_random_seed(100 + world().rank)
+
+
+def counting_model(replicas):
+    with replicas.scope():
+        seen = Seen()
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(1e-6)), "mse", metrics=[seen])
+    return model, seen
+
+
+def check_seen_once(replicas, data, steps_per_epoch=None):
+    model, seen = counting_model(replicas)
+    for epochs in (1, 2):  # the counts are those of the last epoch
+        model.fit(**data, epochs=epochs, verbose=0, steps_per_epoch=steps_per_epoch)
+        np.testing.assert_array_equal(seen.counts.numpy(), np.ones(NUMBER))
+
+
+@local_replicas
+@pytest.mark.parametrize("make_data", [of_arrays, of_tf_data, of_batches])
+def test_ranks_seeded_differently_before_the_strategy_is_made(make_data, num_local):
+    seed_by_rank()
+    replicas = strategy(num_local)
+    check_seen_once(replicas, make_data(3 * replicas.num_replicas_in_sync))
+
+
+@local_replicas
+@pytest.mark.parametrize("make_data", [of_arrays, of_batches])
+def test_ranks_seeded_differently_before_fit(make_data, num_local):
+    replicas = strategy(num_local)
+    seed_by_rank()
+    check_seen_once(replicas, make_data(3 * replicas.num_replicas_in_sync))
+
+
+def test_fit_leaves_ranks_the_seeds_that_they_have():
+    replicas = strategy(1)
+    model, _ = counting_model(replicas)
+    seed_by_rank()
+    model.fit(**of_arrays(3 * replicas.num_replicas_in_sync), verbose=0)
+    drawn = everywhere(tf.random.uniform([4]))
+    assert len({row.tobytes() for row in drawn}) == world().size
+
+
+@local_replicas
+def test_pipelines_with_seeds_of_their_own_are_refused_on_all_ranks(num_local, caplog):
+    replicas = strategy(num_local)
+    seed_by_rank()
+    data = of_tf_data(3 * replicas.num_replicas_in_sync)
+    if world().size == 1:
+        check_seen_once(replicas, data)
+        return
+    model, _ = counting_model(replicas)
+    with pytest.raises(ValueError, match="rank 1 shuffles it by seeds of its own"):
+        model.fit(**data, verbose=0)
+    # What no share hangs on may differ: a shuffle in a pipeline that is not sharded.
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    model.fit(data["x"].with_options(options), verbose=0)

@@ -1,0 +1,100 @@
+"""Whether ranks put the examples of a `tf.data` pipeline into the same order.
+
+A pipeline that TensorFlow shards after the shuffle is the same on all ranks, and each takes its
+share of every batch. With unlike shuffles some examples would be in no share, and others in two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.communicator import Communicator
+
+_Policy = tf.data.experimental.AutoShardPolicy
+# In names of classes and operations of TensorFlow.
+_READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
+_ORDERING = ("Shuffle", "RandomDataset")
+_NO_SEED = (0, 0)
+
+
+def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
+    """Fails on all ranks alike where they would shuffle a dataset differently.
+
+    Args:
+        dataset: what TensorFlow is going to shard.
+        communicator: the ranks that it is sharded over; all must call it.
+
+    Raises:
+        ValueError: names the first rank whose seeds are not rank 0's, or that there are none.
+    """
+    seeds = order_seeds(dataset)
+    digest = hashlib.blake2b(repr(seeds).encode(), digest_size=7).digest()
+    rows = np.zeros([communicator.size, 2], np.int64)
+    rows[communicator.rank] = int.from_bytes(digest, "big"), _NO_SEED in seeds
+    with tf.device("CPU:0"):
+        rows = allreduce(
+            tf.constant(rows), "sum", communicator, name="seeds of a pipeline's order"
+        ).numpy()
+    unlike = np.flatnonzero((rows != rows[0]).any(axis=1) | (rows[:, 1] > 0))
+    if len(unlike):
+        raise ValueError(
+            "Expected data in the same order on all ranks, since each takes its share of every "
+            f"batch; rank {unlike[0]} shuffles it by seeds of its own. Create the AdasumStrategy "
+            "before the data, and set no seed in between that differs between ranks. Received: "
+            f"{seeds} on rank {communicator.rank}, where {_NO_SEED} is no seed."
+        )
+
+
+def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
+    """The seeds on which the order hangs of what TensorFlow deals to ranks.
+
+    Where it deals files, that is the order of the files; nothing where it deals nothing.
+
+    Args:
+        dataset: a pipeline, in the state in which it is given to `fit`.
+    """
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    if policy == _Policy.OFF:
+        return []
+    readers = [node for node in _nodes(dataset) if _reads_files(node)]
+    if not readers or policy not in (_Policy.AUTO, _Policy.FILE):
+        return [seeds for node in _nodes(dataset) for seeds in _own_seeds(node)]
+    before = [node for reader in readers for each in reader._inputs() for node in _nodes(each)]
+    return [seeds for node in before for seeds in _own_seeds(node)]
+
+
+def _nodes(dataset) -> Iterator[tf.data.Dataset]:
+    yield dataset
+    for each in dataset._inputs():
+        yield from _nodes(each)
+
+
+def _operations(node) -> Iterator[tf.Operation]:
+    for function in node._functions():
+        yield from function.function.graph.get_operations()
+
+
+def _reads_files(node) -> bool:
+    names = [type(node).__name__, *(operation.type for operation in _operations(node))]
+    return any(reader in name for name in names for reader in _READERS)
+
+
+def _own_seeds(node) -> Iterator[tuple[int, int]]:
+    if hasattr(node, "_seed2"):
+        yield int(node._seed), int(node._seed2)
+    is_filter = "Filter" in type(node).__name__
+    for operation in _operations(node):
+        if not is_filter and not any(name in operation.type for name in _ORDERING):
+            continue
+        values = [operation.node_def.attr[name] for name in ("seed", "seed2")]
+        if all(value.HasField("i") for value in values):
+            yield tuple(value.i for value in values)
+        elif "Dataset" in operation.type:
+            names = [argument.name for argument in operation.op_def.input_arg]
+            inputs = [operation.inputs[names.index(name)] for name in ("seed", "seed2")]
+            yield tuple(int(tf.get_static_value(tensor)) for tensor in inputs)

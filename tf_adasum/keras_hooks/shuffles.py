@@ -1,0 +1,85 @@
+"""What Keras shuffles for `fit`, arrays and `PyDataset`s: all ranks in rank 0's order.
+
+Every rank takes its share of the same global batches. If ranks shuffled by seeds of their own, as
+after `set_random_seed(1 + rank)`, some examples would be in no share and others in two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+
+import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
+from keras.src.trainers.data_adapters import py_dataset_adapter
+from tensorflow.python.eager import context as eager_context
+
+from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+
+require_hooks(TFEpochIterator, "__init__")
+require_hooks(py_dataset_adapter, "random")
+require_hooks(eager_context.Context, "_set_global_seed")
+require_hooks(eager_context, "context", "global_seed")
+
+
+class _Shuffling:
+    """Stands in for the module `random` where Keras orders the batches of a `PyDataset`."""
+
+    def __init__(self):
+        self.generator = random
+
+    def __getattr__(self, name):
+        return getattr(self.generator, name)
+
+
+def install() -> None:
+    """Lets `TFEpochIterator` and `py_dataset_adapter` shuffle by rank 0's seeds."""
+    original = TFEpochIterator.__init__
+    shuffling = py_dataset_adapter.random = _Shuffling()
+
+    @functools.wraps(original)
+    def make_in_order(self, distribute_strategy=None, *args, **kwargs):
+        extended = getattr(distribute_strategy, "extended", None)
+        has_ranks = isinstance(extended, HookedExtended) and extended.communicator.size > 1
+        if not kwargs.get("shuffle"):
+            original(self, distribute_strategy, *args, **kwargs)
+            return
+        shuffling.generator = random
+        with contextlib.ExitStack() as stack:
+            if has_ranks:
+                seed, order = _of_rank_0(extended.communicator)
+                stack.enter_context(_global_seed(seed))
+                if isinstance(kwargs.get("x"), keras.utils.PyDataset):
+                    shuffling.generator = random.Random(order)
+            original(self, distribute_strategy, *args, **kwargs)
+
+    TFEpochIterator.__init__ = make_in_order
+
+
+def _of_rank_0(communicator: Communicator) -> tuple[int | None, int]:
+    """Rank 0's TensorFlow seed, and a seed for the order of batches, drawn there by `random`."""
+    own = eager_context.global_seed()
+    proposal = [own is not None, 0 if own is None else int(own), random.getrandbits(62)]
+    with tf.device("CPU:0"):
+        agreed = broadcast(
+            tf.constant(proposal, tf.int64), 0, communicator, name="seeds of what Keras shuffles"
+        )
+    has_seed, seed, order = (int(value) for value in agreed)
+    return seed if has_seed else None, order
+
+
+@contextlib.contextmanager
+def _global_seed(seed: int | None):
+    """Inside, functions are traced with this seed; the numbers drawn eagerly stay as they are."""
+    context = eager_context.context()
+    own = context._seed
+    context._seed = seed
+    try:
+        yield
+    finally:
+        context._seed = own
