@@ -52,7 +52,7 @@ def test_one_worker_is_compared_with_each_reduction(shown):
     assert all(len(run["accuracies"]) == 2 for run in runs)
     assert runs[0]["accuracies"][-1] > 0.8, "one worker learns"
     assert "adasum: 4 workers (2 ranks x 2 replicas)" in done.stdout
-    assert "| epochs to " in done.stdout and "| one worker |" in done.stdout
+    assert "| epochs to " in done.stdout and "| one worker " in done.stdout
     assert plot.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 

@@ -59,7 +59,7 @@ def test_two_ranks_and_two_devices_train_alike(trained):
 def test_only_rank_0_speaks(trained):
     output = trained["ranks"][1]
     assert output.count("adasum: 2 workers") == 1
-    assert output.count("| test accuracy |") == 1
+    assert output.count("| test accuracy ") == 1
     assert "50/50" in output, "a progress bar"
 
 
