@@ -71,11 +71,15 @@ class IdleReplicas:
 
 
 def zeros_if(is_idle: tf.Tensor, values: Sequence[Any]) -> list:
-    """Returns the values (tensors or `tf.IndexedSlices`), or zeros; it copies nothing."""
-    values = list(values)
-    if not values:
-        return []
-    return tf.cond(is_idle, lambda: [_zeros_like(value) for value in values], lambda: values)
+    """Returns the values (tensors or `tf.IndexedSlices`), or zeros; it copies nothing.
+
+    Each by itself: gradients that are there already need not wait for those of earlier layers.
+    """
+    return [_zeros_if(is_idle, value) for value in values]
+
+
+def _zeros_if(is_idle: tf.Tensor, value):
+    return tf.cond(is_idle, lambda: _zeros_like(value), lambda: value)
 
 
 def _zeros_like(value):
