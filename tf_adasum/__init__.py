@@ -14,10 +14,11 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
 from tf_adasum.collectives.allgather import allgather
-from tf_adasum.collectives.allreduce import allreduce, broadcast
+from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.alltoall import alltoall
 from tf_adasum.collectives.arrays import allreduce_arrays
 from tf_adasum.collectives.barrier import barrier
+from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import (
     Communicator,
     local_rank,

@@ -123,7 +123,7 @@ class Execution {
       tensors_.device->Run(replica, with.transport, context_.waits, OnDevice(leaf, with.reduction));
       return std::nullopt;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      if (!error.is_common()) throw;
       return error;
     }
   }

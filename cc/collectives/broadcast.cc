@@ -27,19 +27,13 @@ void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
 
 }  // namespace
 
-void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done) {
-  if (tensors.root < 0 || tensors.root >= communicator.size()) {
-    Error error(ErrorCode::kInvalidArgument, "Expected a root in [0, " +
-                                                 std::to_string(communicator.size()) +
-                                                 "). Received: " + std::to_string(tensors.root));
-    return done(&error);
-  }
+Request BroadcastRequest(BroadcastTensors tensors) {
   RequestKey key(tensors.name,
                  "broadcast from " + std::to_string(tensors.root) + " of " + tensors.signature);
   auto run = [tensors = std::move(tensors)](RequestContext& context) {
     RunBroadcast(tensors, context.transport);
   };
-  communicator.Enqueue({std::move(key), std::move(run), std::move(done)});
+  return {std::move(key), std::move(run), nullptr};
 }
 
 }  // namespace adasum

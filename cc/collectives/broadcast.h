@@ -6,21 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "cc/engine/communicator.h"
+#include "cc/engine/request.h"
 
 namespace adasum {
 
 struct BroadcastTensors {
   std::string name;
   std::string signature;  // dtypes and shapes, compared across ranks
-  int root;
+  int root;               // one of the ranks
   // Read on the root, written elsewhere.
   std::vector<void*> buffers;
   std::vector<int64_t> num_bytes;
 };
 
-// Copies the root's bytes to all ranks. Never blocks; all errors come through `done`.
-void Broadcast(Communicator& communicator, BroadcastTensors tensors, Done done);
+// Copies the root's bytes to all ranks. `done` is the caller's to set.
+Request BroadcastRequest(BroadcastTensors tensors);
 
 }  // namespace adasum
 

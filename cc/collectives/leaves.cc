@@ -22,9 +22,9 @@ void Leaves::Open(int num_replicas) {
   const std::vector<std::string> failures = GatherTexts(processes_, failure);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
-    throw Error(ErrorCode::kResourceExhausted, "rank " + std::to_string(rank) + ": " +
-                                                   failures[rank] +
-                                                   " Use fewer replicas or raise the limit.");
+    throw Error::Common(ErrorCode::kResourceExhausted,
+                        "rank " + std::to_string(rank) + ": " + failures[rank] +
+                            " Use fewer replicas or raise the limit.");
   }
   int num_near = 1;  // processes of this host
   for (int process = 0; process < processes_.size(); ++process) {

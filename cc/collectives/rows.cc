@@ -38,9 +38,10 @@ void AllocateTogether(Transport& transport, const std::function<void()>& allocat
   const std::vector<std::string> failures = GatherTexts(transport, failure);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
-    throw Error(ErrorCode::kResourceExhausted,
-                "rank " + std::to_string(rank) + ": Expected memory for the rows of all ranks. " +
-                    "Received: " + failures[rank] + " Pass fewer rows at a time.");
+    throw Error::Common(ErrorCode::kResourceExhausted,
+                        "rank " + std::to_string(rank) +
+                            ": Expected memory for the rows of all ranks. " +
+                            "Received: " + failures[rank] + " Pass fewer rows at a time.");
   }
 }
 

@@ -9,14 +9,12 @@
 namespace adasum {
 
 enum class ErrorCode {
-  kInvalidArgument,   // the caller, or a peer, passed something that does not fit
-  kDeadlineExceeded,  // a peer did not come within the limit
-  kUnavailable,       // the communicator is closed or broken
-  // A rank lacks threads or memory. Where a request fails with it all ranks do, and nothing was
-  // sent: the communicator can be used afterwards.
-  kResourceExhausted,
-  kInternal,     // a library below us (MPI, the system) failed
-  kInterrupted,  // the user interrupted the wait: Ctrl-C
+  kInvalidArgument,    // the caller, or a peer, passed something that does not fit
+  kDeadlineExceeded,   // a peer did not come within the limit
+  kUnavailable,        // the communicator is closed or broken
+  kResourceExhausted,  // a rank lacks threads or memory
+  kInternal,           // a library below us (MPI, the system) failed
+  kInterrupted,        // the user interrupted the wait: Ctrl-C
 };
 
 class Error : public std::runtime_error {
@@ -31,7 +29,7 @@ class Error : public std::runtime_error {
     error.is_common_ = true;
     return error;
   }
-  bool is_common() const { return is_common_ || code_ == ErrorCode::kResourceExhausted; }
+  bool is_common() const { return is_common_; }
 
   // Whether the request's tensors must stay until the process ends: a message that was given up may
   // still be read from them, or arrive in them (Transport::HasAbandoned).

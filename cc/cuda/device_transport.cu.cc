@@ -63,7 +63,7 @@ void DeviceTransport::Open(const std::string& leaf, LeafMemory& memory) {
   if (all.failed != Outcome::kNone) {
     exchanges_->buffer.Hide();  // what was tried of it has been read
     exchanges_->paths.Forget();
-    throw Error(ErrorCode::kResourceExhausted, all.failure);
+    throw Error::Common(ErrorCode::kResourceExhausted, all.failure);
   }
   exchanges_->meeting = all.meeting;
   exchanges_->num_leaves = size();

@@ -98,6 +98,7 @@ REGISTER_OP("AdasumBroadcast")
     .Attr(kListOfFixedSize)
     .Attr("root: int = 0")
     .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(BroadcastShapes)
     .Doc("Replaces a list of tensors by the root's.");

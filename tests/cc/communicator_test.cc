@@ -19,6 +19,7 @@ using test::Contains;
 using test::Describe;
 using test::Ending;
 using test::ForEachRank;
+using test::ForEachWorld;
 using test::Is;
 using test::Ranks;
 using test::Scope;
@@ -28,18 +29,6 @@ using test::Wire;
 // Short timeouts of the tests that run into them.
 constexpr double kShortSeconds = 0.2;
 constexpr double kLongSeconds = 60;
-
-template <typename Body>
-void ForEachWorld(std::vector<int> sizes, Body body) {
-  // A result that a peer may still read belongs to the caller once the request is done: no
-  // kThreads.
-  for (Wire wire : {Wire::kCopies, Wire::kSharedMemory}) {
-    for (int size : sizes) {
-      Scope scope(std::string(test::WireName(wire)) + ", " + std::to_string(size) + " ranks");
-      body(wire, size);
-    }
-  }
-}
 
 // Every rank issues the same requests, of unlike lengths and reductions, in an order of its own.
 TEST(AnyOrderMixesNothing) {

@@ -38,6 +38,15 @@ void CheckUsable(Ranks& ranks, const std::string& name) {
   });
 }
 
+void ForEachWorld(const std::vector<int>& sizes, const std::function<void(Wire, int)>& body) {
+  for (Wire wire : {Wire::kCopies, Wire::kSharedMemory}) {
+    for (int size : sizes) {
+      Scope scope(std::string(WireName(wire)) + ", " + std::to_string(size) + " ranks");
+      body(wire, size);
+    }
+  }
+}
+
 std::string Describe(const Ending& ending) {
   if (!ending) return "";
   const char* names[] = {"InvalidArgument",   "DeadlineExceeded", "Unavailable",

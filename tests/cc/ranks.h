@@ -2,6 +2,7 @@
 #ifndef ADASUM_TESTS_CC_RANKS_H_
 #define ADASUM_TESTS_CC_RANKS_H_
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -34,6 +35,10 @@ class Ranks {
   World world_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
+
+// Calls body(wire, size) for each wire that processes have, as a Scope of its own. Not kThreads: a
+// result that a peer may still read belongs to the caller once the request is done.
+void ForEachWorld(const std::vector<int>& sizes, const std::function<void(Wire, int)>& body);
 
 // How a request ended: nothing for success.
 using Ending = std::optional<Error>;

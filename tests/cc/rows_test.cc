@@ -22,10 +22,10 @@ using test::Contains;
 using test::Describe;
 using test::Ending;
 using test::ForEachRank;
+using test::ForEachWorld;
 using test::Is;
 using test::Pending;
 using test::Ranks;
-using test::Scope;
 using test::Wire;
 
 constexpr double kShortSeconds = 0.2;
@@ -50,16 +50,6 @@ Request Gather(const std::vector<int64_t>& mine, std::vector<int64_t>* out, bool
                              out->resize(rows[0].num_rows);
                              return std::vector<void*>{out->data()};
                            }});
-}
-
-template <typename Body>
-void ForEachWorld(std::vector<int> sizes, Body body) {
-  for (Wire wire : {Wire::kCopies, Wire::kSharedMemory}) {
-    for (int size : sizes) {
-      Scope scope(std::string(test::WireName(wire)) + ", " + std::to_string(size) + " ranks");
-      body(wire, size);
-    }
-  }
 }
 
 TEST(RowsFollowTheRanks) {

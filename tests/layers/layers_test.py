@@ -38,8 +38,8 @@ PYTHON_LAYERS = {"adasumrun": set()}
 for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callbacks"):
     PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
 NATIVE_USERS = {
-    *("allgather", "allreduce", "alltoall", "barrier", "communicator", "device", "gradients"),
-    *("operations", "reduce_scatter", "simulate"),
+    *("allgather", "allreduce", "alltoall", "barrier", "broadcast", "communicator", "device"),
+    *("gradients", "operations", "reduce_scatter", "simulate"),
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}

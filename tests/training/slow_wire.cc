@@ -4,7 +4,9 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 
 namespace {
@@ -24,11 +26,17 @@ struct Exchange {
 };
 thread_local Exchange exchange;
 
+std::atomic<int64_t> num_bytes_sent{0};
+
 }  // namespace
+
+// Of this process, since it began.
+extern "C" int64_t SlowWireBytesSent() { return num_bytes_sent; }
 
 extern "C" int MPI_Isend(const void* bytes, int count, MPI_Datatype datatype, int peer, int tag,
                          MPI_Comm comm, MPI_Request* request) {
   exchange.num_bytes += count;
+  num_bytes_sent += count;
   return PMPI_Isend(bytes, count, datatype, peer, tag, comm, request);
 }
 

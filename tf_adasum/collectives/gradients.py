@@ -159,25 +159,25 @@ def without_gradient(reduction: str, tensors: Sequence[tf.Tensor]) -> list[tf.Te
     return list(copy(*tensors)) if tensors else []
 
 
-def sent_to_root(upstream: Sequence[tf.Tensor], is_root: bool, add_up: Any) -> list:
+def sent_to_root(
+    handle: tf.Tensor, upstream: Sequence[tf.Tensor], is_root: bool, name: str
+) -> list[tf.Tensor | None]:
     """The gradient of a broadcast: the sum over all ranks on the root, zero elsewhere.
 
     Args:
+        handle: of the communicator of the broadcast.
         upstream: gradients of what was received.
         is_root: whether this rank is the root.
-        add_up: sums a list of floating tensors over the ranks.
+        name: of the allreduce.
 
     Returns:
         One gradient for each; None where the dtype has none.
     """
-    indices = [i for i, x in enumerate(upstream) if _has_gradient(x)]
-    dense = [tf.convert_to_tensor(upstream[index]) for index in indices]
-    sums = add_up([_real(gradient) for gradient in dense])
-    gradients: list = [None] * len(upstream)
-    for index, gradient, total in zip(indices, dense, sums):
-        back = tf.bitcast(total, gradient.dtype) if gradient.dtype.is_complex else total
-        gradients[index] = back if is_root else tf.zeros_like(gradient)
-    return gradients
+    chosen = [i for i, tensor in enumerate(upstream) if _has_gradient(tensor)]
+    back: list[tf.Tensor | None] = [None] * len(upstream)
+    for i, total in zip(chosen, _sums(handle, [upstream[i] for i in chosen], name)):
+        back[i] = total if is_root else tf.zeros_like(total)
+    return back
 
 
 def _has_gradient(tensor: tf.Tensor) -> bool:

@@ -6,14 +6,17 @@ share of every batch. With unlike shuffles some examples would be in no share, a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-import numpy as np
 import tensorflow as tf
+from tensorflow.python.data.ops import shuffle_op
 
-from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+
+require_hooks(tf.data.Dataset, "_inputs", "_functions")
+require_reads(shuffle_op._ShuffleDataset.__init__, "_seed", "_seed2")
 
 _Policy = tf.data.experimental.AutoShardPolicy
 # In names of classes and operations of TensorFlow.
@@ -33,15 +36,11 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
         ValueError: names the first rank whose seeds are not rank 0's, or that there are none.
     """
     seeds = order_seeds(dataset)
-    digest = hashlib.blake2b(repr(seeds).encode(), digest_size=7).digest()
-    rows = np.zeros([communicator.size, 2], np.int64)
-    rows[communicator.rank] = int.from_bytes(digest, "big"), _NO_SEED in seeds
-    with tf.device("CPU:0"):
-        rows = allreduce(
-            tf.constant(rows), "sum", communicator, name="seeds of a pipeline's order"
-        ).numpy()
-    unlike = np.flatnonzero((rows != rows[0]).any(axis=1) | (rows[:, 1] > 0))
-    if len(unlike):
+    own = repr(seeds).encode()
+    of_ranks = gather_bytes(own, communicator, "seeds of a pipeline's order")
+    unseeded = repr(_NO_SEED).encode()
+    unlike = [k for k, each in enumerate(of_ranks) if each != of_ranks[0] or unseeded in each]
+    if unlike:
         raise ValueError(
             "Expected data in the same order on all ranks, since each takes its share of every "
             f"batch; rank {unlike[0]} shuffles it by seeds of its own. Create the AdasumStrategy "

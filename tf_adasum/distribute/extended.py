@@ -13,7 +13,8 @@ from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
 from tf_adasum.collectives import names
-from tf_adasum.collectives.allreduce import allreduce_replicas, broadcast
+from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.sharded_input import ShardedInputExtended

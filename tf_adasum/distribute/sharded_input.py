@@ -9,7 +9,8 @@ from tensorflow.python.distribute import distribute_utils, input_util, mirrored_
 from tensorflow.python.eager import context as eager_context
 from typing_extensions import override
 
-from tf_adasum.collectives.allreduce import allreduce, broadcast
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.distribute.data_order import check_order
 from tf_adasum.keras_hooks.guard import require_hooks
 

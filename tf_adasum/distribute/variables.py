@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
 

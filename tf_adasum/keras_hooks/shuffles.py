@@ -16,7 +16,7 @@ from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters import py_dataset_adapter
 from tensorflow.python.eager import context as eager_context
 
-from tf_adasum.collectives.allreduce import broadcast
+from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended

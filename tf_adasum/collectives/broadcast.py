@@ -1,0 +1,62 @@
+"""broadcast: one rank's tensors on all ranks."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_adasum.collectives import gradients, native
+from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.operations import as_tensors, issuing
+
+
+def broadcast(
+    tensors: Any,
+    root: int = 0,
+    communicator: Communicator | None = None,
+    name: str | None = None,
+) -> Any:
+    """Replaces tensors by those of one rank.
+
+    Args:
+        tensors: a tensor or a structure of tensors of any fixed-size dtype; shapes and dtypes
+            must be equal on all ranks.
+        root: the rank whose values all get.
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+
+    Returns:
+        The same structure with the root's values. A gradient comes back as the sum over all ranks
+        on the root, and as zero elsewhere.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> int(adasum.broadcast(tf.constant(7)))
+        7
+    """
+    communicator = communicator or world()
+    if not 0 <= root < communicator.size:
+        raise tf.errors.InvalidArgumentError(
+            None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
+        )
+    flat = as_tensors(tf.nest.flatten(tensors))
+    if not flat or communicator.size == 1:
+        return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
+
+    @tf.custom_gradient
+    def receive(*sources):
+        with issuing(communicator, name, ordered=True) as (handle, attributes):
+            copies = native.ops.adasum_broadcast(handle, list(sources), root=root, **attributes)
+        for copy, source in zip(copies, sources):
+            copy.set_shape(source.shape)
+
+        def gradient(*upstream):
+            backward = f"gradient of {name or f'a broadcast from {root}'}"
+            is_root = communicator.rank == root
+            return gradients.sent_to_root(handle, upstream, is_root, backward)
+
+        return list(copies), gradient
+
+    return tf.nest.pack_sequence_as(tensors, list(receive(*flat)))
