@@ -37,8 +37,8 @@ class HalfOfEachProduct:
     """Option --half: of a case's combinations of parameters every second, as on a checkerboard.
 
     Each value of a parameter still meets about half of the others' values: of 3 modes by 2 numbers
-    of replicas 3 combinations run, each mode once. --half=odd runs the others. Cases of one
-    parameter all run.
+    of replicas 3 combinations run, each mode once, and of one parameter every second value.
+    --half=odd runs the others. Cases without parameters, or of one value, always run.
     """
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
@@ -68,7 +68,7 @@ class HalfOfEachProduct:
         for size in reversed(sizes):  # the last parameter changes first
             position, index = divmod(position, size)
             indices.append(index)
-        return sum(size > 1 for size in sizes) < 2 or sum(indices) % 2 == is_odd
+        return all(size == 1 for size in sizes) or sum(indices) % 2 == is_odd
 
 
 class FrozenImports:
