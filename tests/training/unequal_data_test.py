@@ -37,7 +37,6 @@ def from_function(replicas, num_local, known):
 
 def without_shards(replicas, num_local, known):
     options = tf.data.Options()
-    options.autotune.enabled = False  # ending what tunes was seen to take a minute
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     # TensorFlow makes parts of 2 for each replica of it.
     pipeline = own_rows(num_local, known).batch(2 * replicas.num_replicas_in_sync)
@@ -112,7 +111,6 @@ def test_files_of_unequal_length_are_read_once(num_local):
         model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.001)), "mse", metrics=[Total()])
     paths, number = written_shards()
     options = tf.data.Options()
-    options.autotune.enabled = False  # ending what tunes was seen to take a minute
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
     data = tf.data.TFRecordDataset(paths).map(row_of).batch(2 * replicas.num_replicas_in_sync)
     data = data.with_options(options)

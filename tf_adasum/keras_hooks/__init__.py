@@ -9,8 +9,8 @@ from tf_adasum.keras_hooks import (
     calls,
     common_logs,
     common_stops,
-    device_iterators,
     empty_batches,
+    ended_iterators,
     equal_weights,
     idle_assignments,
     idle_gradients,
@@ -35,8 +35,8 @@ _HOOKS = (
     callback_files,
     common_logs,
     common_stops,
-    device_iterators,
     empty_batches,
+    ended_iterators,
     equal_weights,
     idle_assignments,
     idle_gradients,
@@ -61,8 +61,8 @@ _HOOKS = (
 def install() -> None:
     """Installs the hooks, once.
 
-    Without an `AdasumStrategy` in scope they change no result; `device_iterators` alone acts under
-    other strategies of the process too, whose iterators then don't tune themselves either.
+    Without an `AdasumStrategy` in scope they change no result; `ended_iterators` alone acts under
+    other strategies of the process too, whose iterators then end in the background either.
     """
     for hook in _HOOKS:
         hook.install()
