@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cc/core/arithmetic.h"
 #include "cc/core/segments.h"
+#include "cc/core/transport.h"
 
 namespace adasum {
 
@@ -12,6 +14,13 @@ namespace adasum {
 // cache. With more of them long vectors leave the caches; with fewer a peer that shares no cache
 // fetches twice what it could have kept.
 constexpr int64_t kPackedChunks = 8;
+
+// How many bytes are exchanged with a peer at a time, and combined by the cores together, each of
+// which has a cache of its own.
+inline int64_t ChunkBytesWith(int peer, const Transport& transport, const Arithmetic& arithmetic) {
+  const int64_t most = transport.MostPosted(peer) > 0 ? kPostedBytes : kMessageBytes;
+  return std::min(most, transport.ChunkBytes(peer)) * arithmetic.Width();
+}
 
 // Both sides have as many chunks, though one range may be longer. Where ranks read each other's
 // memory, a chunk stays in a core's cache from one use to the next; over a network it is as long as

@@ -6,12 +6,24 @@
 
 namespace adasum {
 
-void HalvingContext::Gather(const Level& level, Range keep, const void* result, Range give) const {
+Send HalvingContext::SendOf(const Level& level, Range keep) const {
+  return {level.peer, buffer.Work(keep), buffer.Bytes(keep)};
+}
+
+Recv HalvingContext::RecvOf(const Level& level, Range give) const {
   // Own memory where the peer's result can't be read, or where others get it from this leaf: the
   // peers of earlier levels, or a folded buffer.
-  void* own = buffer.Holds(give) ? buffer.Work(give) : nullptr;
-  const void* theirs = transport.Exchange({level.peer, result, buffer.Bytes(keep)},
-                                          {level.peer, own, buffer.Bytes(give)});
+  return {level.peer, buffer.Holds(give) ? buffer.Work(give) : nullptr, buffer.Bytes(give)};
+}
+
+void HalvingContext::PostGather(const Level& level, Range keep, Range give) const {
+  transport.Post(SendOf(level, keep), RecvOf(level, give));
+}
+
+void HalvingContext::Gather(const Level& level, Range keep, Range give) const {
+  const Recv recv = RecvOf(level, give);
+  void* own = recv.bytes;
+  const void* theirs = transport.Exchange(SendOf(level, keep), recv);
   bool is_passed_on = level.distance > 1 || schedule.fold == Fold::kTakes;
   if (is_passed_on && theirs != own) {
     arithmetic.Copy(own, theirs, buffer.Bytes(give));
@@ -25,6 +37,8 @@ Halving::Halving(const HalvingContext& context, const Level& level)
       level_(level),
       is_last_(level.distance == context.schedule.levels.back().distance),
       chunks_(context.ChunksWith(level.peer, level.keep, level.give)),
+      ahead_(std::max<int64_t>(context.arithmetic.ChunksAhead(),
+                               context.transport.MostPosted(level.peer))),
       packs_twice_(level.distance == 1 && SharesMemory(context.transport, level.peer) &&
                    chunks_.size() > SlotRing::kSlots),
       given_(chunks_.size()),
@@ -48,6 +62,7 @@ void Halving::Run() {
 void Halving::Pack(int64_t i) {
   given_[i] = PackedChunk(i);
   in_.transport.Announce(1);
+  in_.transport.Post(SendOf(i), RecvOf(i));
 }
 
 const void* Halving::PackedChunk(int64_t i) {
@@ -58,22 +73,26 @@ const void* Halving::PackedChunk(int64_t i) {
   return in_.buffer.Packed(give, to);
 }
 
-void Halving::Offer(int64_t i) {
-  Range keep = chunks_.keep(i), give = chunks_.give(i);
+Send Halving::SendOf(int64_t i) const {
+  return {level_.peer, given_[i], in_.buffer.Bytes(chunks_.give(i))};
+}
+
+Recv Halving::RecvOf(int64_t i) const {
+  const Range keep = chunks_.keep(i);
   char* received = in_.transport.CanRead(level_.peer)
                        ? nullptr
                        : in_.ReceiveBuffer(in_.buffer.Bytes(level_.keep)) +
                              in_.buffer.Bytes({level_.keep.begin, keep.begin});
-  theirs_[i] = in_.transport.Exchange({level_.peer, given_[i], in_.buffer.Bytes(give)},
-                                      {level_.peer, received, in_.buffer.Bytes(keep)});
+  return {level_.peer, received, in_.buffer.Bytes(keep)};
 }
+
+void Halving::Offer(int64_t i) { theirs_[i] = in_.transport.Exchange(SendOf(i), RecvOf(i)); }
 
 // Each side learns the moments of its half with the other's vector. Chunks are packed ahead of the
 // moments of earlier chunks, so that the exchange of a chunk does not wait for those.
 void Halving::ExchangeChunks() {
-  const int64_t ahead = in_.arithmetic.ChunksAhead();
-  for (int64_t i = -ahead; i < chunks_.size(); ++i) {
-    if (i + ahead < chunks_.size()) Pack(i + ahead);
+  for (int64_t i = -ahead_; i < chunks_.size(); ++i) {
+    if (i + ahead_ < chunks_.size()) Pack(i + ahead_);
     if (i < 0) continue;
     Offer(i);
     if (moments_.empty()) continue;
@@ -102,13 +121,12 @@ void Halving::SumOverBlock() {
 
 // From the last chunk to the first: the last chunks are still in the cache. Slots are reused
 // round-robin: receiving chunk i proves that the peer finished chunk i + 2, so that a slot is free
-// after kSlots chunks. Where the arithmetic works ahead, results are returned that many chunks
-// later.
+// after kSlots chunks. Where the arithmetic works ahead, or exchanges are posted, results are
+// returned that many chunks later.
 void Halving::CombineChunks() {
   const int64_t num_chunks = chunks_.size();
-  const int64_t ahead = in_.arithmetic.ChunksAhead();
   for (int64_t i = num_chunks - 1; i >= 0; --i) {
-    const bool is_returning = is_last_ && i + 1 + ahead < num_chunks;
+    const bool is_returning = is_last_ && i + 1 + ahead_ < num_chunks;
     if (i < first_packed_) {
       if (moments_.empty()) {
         Pack(i);
@@ -120,11 +138,11 @@ void Halving::CombineChunks() {
         if (!is_returning) in_.transport.PairwiseBarrier(level_.peer);
       }
     }
-    if (is_returning) GiveBack(i + 1 + ahead);
+    if (is_returning) GiveBack(i + 1 + ahead_);
     CombineChunk(i);
-    if (is_last_) in_.transport.Announce(1);
+    if (is_last_) PostResult(i);
   }
-  for (int64_t i = std::min(ahead, num_chunks - 1); is_last_ && i >= 0; --i) GiveBack(i);
+  for (int64_t i = std::min(ahead_, num_chunks - 1); is_last_ && i >= 0; --i) GiveBack(i);
 }
 
 void Halving::CombineChunk(int64_t i) {
@@ -141,9 +159,11 @@ std::vector<Piece> Halving::Pieces(int64_t i, void* out, bool is_final) const {
 }
 
 // The peer needs the result, too.
-void Halving::GiveBack(int64_t i) {
-  const Range keep = chunks_.keep(i);
-  in_.Gather(level_, keep, in_.buffer.Work(keep), chunks_.give(i));
+void Halving::PostResult(int64_t i) {
+  in_.transport.Announce(1);
+  in_.PostGather(level_, chunks_.keep(i), chunks_.give(i));
 }
+
+void Halving::GiveBack(int64_t i) { in_.Gather(level_, chunks_.keep(i), chunks_.give(i)); }
 
 }  // namespace adasum

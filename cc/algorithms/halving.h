@@ -32,17 +32,21 @@ struct HalvingContext : CollectiveContext {
   FusionBuffer& buffer;
   SlotRing slots;
 
-  // Every core has a cache of its own.
-  int64_t ChunkBytes(int peer) const { return transport.ChunkBytes(peer) * arithmetic.Width(); }
   Chunks ChunksWith(int peer, Range keep, Range give) const {
-    return {keep, give, buffer.Elements(ChunkBytes(peer))};
+    return {keep, give, buffer.Elements(ChunkBytesWith(peer, transport, arithmetic))};
   }
   // For bytes of peers that can't be read in place.
   char* ReceiveBuffer(int64_t num_bytes) const {
     return static_cast<char*>(scratch.receive.Get(num_bytes));
   }
-  // Sends the result of `keep`, receives that of `give` and delivers it.
-  void Gather(const Level& level, Range keep, const void* result, Range give) const;
+  // Posts and makes an exchange: sends the result of `keep`, receives that of `give` and delivers
+  // it.
+  void PostGather(const Level& level, Range keep, Range give) const;
+  void Gather(const Level& level, Range keep, Range give) const;
+
+ private:
+  Send SendOf(const Level& level, Range keep) const;
+  Recv RecvOf(const Level& level, Range give) const;
 };
 
 class Halving {
@@ -58,8 +62,12 @@ class Halving {
   void SumOverBlock();
   void CombineChunks();
   void CombineChunk(int64_t i);
+  void PostResult(int64_t i);
   void GiveBack(int64_t i);
   void Pack(int64_t i);
+  // The exchange of chunk i: what is packed of it for the peer's.
+  Send SendOf(int64_t i) const;
+  Recv RecvOf(int64_t i) const;
   void Offer(int64_t i);
   const void* PackedChunk(int64_t i);
   std::vector<Piece> Pieces(int64_t i, void* out, bool is_final) const;
@@ -68,6 +76,8 @@ class Halving {
   const Level& level_;
   const bool is_last_;
   const Chunks chunks_;
+  // How many chunks are packed, or combined, before the exchange that needs the first of them.
+  const int64_t ahead_;
   // Whether chunks are packed twice, for the moments and again for the combination, since memory
   // for all of them would not stay in the cache. The peer decides alike.
   const bool packs_twice_;

@@ -1,6 +1,7 @@
 #include "cc/algorithms/halving_doubling.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "cc/algorithms/halving.h"
 #include "cc/algorithms/schedule.h"
@@ -31,8 +32,11 @@ class Allreduce {
     for (auto level = schedule_.levels.rbegin() + 1; level < schedule_.levels.rend(); ++level) {
       Chunks chunks = context_.ChunksWith(level->peer, level->keep, level->give);
       transport_.Announce(chunks.size());  // what was received is delivered meanwhile
-      for (int64_t i = 0; i < chunks.size(); ++i) {
-        context_.Gather(*level, chunks.keep(i), buffer_.Work(chunks.keep(i)), chunks.give(i));
+      const int64_t ahead = transport_.MostPosted(level->peer);
+      for (int64_t i = -ahead; i < chunks.size(); ++i) {
+        const int64_t next = i + ahead;
+        if (next < chunks.size()) context_.PostGather(*level, chunks.keep(next), chunks.give(next));
+        if (i >= 0) context_.Gather(*level, chunks.keep(i), chunks.give(i));
       }
     }
     if (schedule_.fold == Fold::kTakes) ReturnToFolded();
@@ -53,19 +57,46 @@ class Allreduce {
 
   // A leaf beyond the power of two gives everything away and receives the result last.
   void GiveAll() {
-    int peer = schedule_.fold_peer;
-    Chunks chunks = context_.ChunksWith(peer, {}, all_);
-    for (int64_t i = 0; i < chunks.size(); ++i) {
-      Range part = chunks.give(i);
-      transport_.Exchange({peer, buffer_.Packed(part, buffer_.Work(part)), buffer_.Bytes(part)},
-                          {peer, nullptr, 0});
-    }
-    for (int64_t i = 0; i < chunks.size(); ++i) {
-      Range part = chunks.give(i);
-      void* received = buffer_.WorksInOutput() ? buffer_.Work(part)
-                                               : context_.ReceiveBuffer(buffer_.Bytes(part));
-      buffer_.Deliver(
-          part, transport_.Exchange({peer, nullptr, 0}, {peer, received, buffer_.Bytes(part)}));
+    const int peer = schedule_.fold_peer;
+    const Chunks chunks = context_.ChunksWith(peer, {}, all_);
+    std::vector<const void*> packed(chunks.size());
+    auto send = [&](int64_t i) {
+      const Range part = chunks.give(i);
+      if (packed[i] == nullptr) packed[i] = buffer_.Packed(part, buffer_.Work(part));
+      return Send{peer, packed[i], buffer_.Bytes(part)};
+    };
+    ExchangeAhead(
+        chunks.size(), peer, send, [&](int64_t) { return Recv{peer, nullptr, 0}; },
+        [](int64_t, const void*) {});
+    ReceiveAll(chunks);
+  }
+
+  void ReceiveAll(const Chunks& chunks) {
+    const int peer = schedule_.fold_peer;
+    // As many chunks as are under way at a time.
+    const int64_t num_slots = std::min(1 + transport_.MostPosted(peer), chunks.size());
+    const int64_t slot_bytes = buffer_.Bytes(chunks.give(0));
+    char* slots =
+        buffer_.WorksInOutput() ? nullptr : context_.ReceiveBuffer(num_slots * slot_bytes);
+    auto recv = [&](int64_t i) {
+      const Range part = chunks.give(i);
+      void* to = slots == nullptr ? buffer_.Work(part) : slots + i % num_slots * slot_bytes;
+      return Recv{peer, to, buffer_.Bytes(part)};
+    };
+    ExchangeAhead(
+        chunks.size(), peer, [&](int64_t) { return Send{peer, nullptr, 0}; }, recv,
+        [&](int64_t i, const void* received) { buffer_.Deliver(chunks.give(i), received); });
+  }
+
+  // Exchanges chunks 0, 1, ..., posted ahead where the transport takes that, and calls
+  // use(i, theirs) for each.
+  template <typename MakeSend, typename MakeRecv, typename Use>
+  void ExchangeAhead(int64_t num_chunks, int peer, MakeSend send, MakeRecv recv, Use use) {
+    const int64_t ahead = transport_.MostPosted(peer);
+    for (int64_t i = -ahead; i < num_chunks; ++i) {
+      const int64_t next = i + ahead;
+      if (ahead > 0 && next < num_chunks) transport_.Post(send(next), recv(next));
+      if (i >= 0) use(i, transport_.Exchange(send(i), recv(i)));
     }
   }
 
@@ -76,13 +107,15 @@ class Allreduce {
   }
 
   void ReturnToFolded() {
-    int peer = schedule_.fold_peer;
-    Chunks chunks = context_.ChunksWith(peer, all_, {});
+    const int peer = schedule_.fold_peer;
+    const Chunks chunks = context_.ChunksWith(peer, all_, {});
     transport_.Announce(chunks.size());
-    for (int64_t i = 0; i < chunks.size(); ++i) {
-      Range part = chunks.keep(i);
-      transport_.Exchange({peer, buffer_.Work(part), buffer_.Bytes(part)}, {peer, nullptr, 0});
-    }
+    auto send = [&](int64_t i) {
+      return Send{peer, buffer_.Work(chunks.keep(i)), buffer_.Bytes(chunks.keep(i))};
+    };
+    ExchangeAhead(
+        chunks.size(), peer, send, [&](int64_t) { return Recv{peer, nullptr, 0}; },
+        [](int64_t, const void*) {});
   }
 
   Transport& transport_;

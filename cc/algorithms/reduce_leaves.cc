@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/algorithms/chunks.h"
 #include "cc/algorithms/direct.h"
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/halving_doubling.h"
@@ -29,8 +30,9 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
   switch (schedule.fold) {
     case Fold::kGives:  // receives the result chunk by chunk
       if (!works_in_output) {
-        const int64_t chunk = transport.ChunkBytes(schedule.fold_peer) * arithmetic.Width();
-        room.receive_bytes = std::min(num_bytes, chunk);
+        const int64_t chunk = ChunkBytesWith(schedule.fold_peer, transport, arithmetic);
+        const int64_t num_slots = 1 + transport.MostPosted(schedule.fold_peer);
+        room.receive_bytes = std::min(num_bytes, num_slots * chunk);
       }
       break;
     case Fold::kTakes:

@@ -25,6 +25,11 @@ struct Recv {
 
 // The longest message worth sending over a network.
 constexpr int64_t kMessageBytes = int64_t{64} << 20;
+// How long messages over a network are if they are posted, and how many may be under way at a time:
+// all of a block. An answer waits behind the data that is on its way already, tens of milliseconds
+// where queues are deep, so that a message that is posted late comes late.
+constexpr int64_t kPostedBytes = int64_t{2} << 20;
+constexpr int64_t kMostPosted = 64;
 // The longest message that SendRecv may be handed from memory that does not outlive a failure.
 constexpr int64_t kOwnBytes = int64_t{16} << 10;
 // So little that the number of messages is all that counts.
@@ -57,6 +62,14 @@ class Transport {
     SendRecv(send, recv);
     return recv.bytes;
   }
+
+  // Begins an Exchange: one of the same arguments follows, behind those of what was posted before
+  // and with no other call between them. It may be under way till then, while the arithmetic works.
+  virtual void Post(const Send& /*send*/, const Recv& /*recv*/) {}
+
+  // How many Exchanges with a peer are worth posting ahead; 0 where Post does nothing. Both sides
+  // are told the same.
+  virtual int64_t MostPosted(int /*peer*/) const { return 0; }
 
   // The next so many Exchanges, behind those that were announced before, need to wait for nothing
   // but what the arithmetic has been told so far: it may do what it is told later while they are

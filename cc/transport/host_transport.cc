@@ -54,7 +54,13 @@ void HostTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
   mpi_->Conclude(on_other_hosts, num_bytes);
 }
 
+void HostTransport::Post(const Send& send, const Recv& recv) {
+  const int peer = send.num_bytes > 0 ? send.peer : recv.peer;
+  if (MostPosted(peer) > 0) mpi_->Post(send, recv);
+}
+
 const void* HostTransport::Exchange(const Send& send, const Recv& recv) {
+  if (mpi_->HasPosted()) return mpi_->Exchange(send, recv);
   // The peers that count; both are on this host, or neither.
   const int to = send.num_bytes > 0 ? send.peer : recv.peer;
   const int from = recv.num_bytes > 0 ? recv.peer : send.peer;

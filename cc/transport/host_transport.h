@@ -32,6 +32,10 @@ class HostTransport : public Transport {
   int64_t ChunkBytes(int peer) const override {
     return IsShared(peer, 0) ? shm_->ChunkBytes(index_on_host_[peer]) : mpi_->ChunkBytes(peer);
   }
+  void Post(const Send& send, const Recv& recv) override;
+  int64_t MostPosted(int peer) const override {
+    return IsShared(peer, 0) ? 0 : mpi_->MostPosted(peer);
+  }
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }

@@ -122,10 +122,25 @@ bool MpiTransport::Pending::Progress() {
   return true;
 }
 
-void MpiTransport::Await(const Send& send, const Recv& recv, Memory memory) {
+void MpiTransport::Post(const Send& send, const Recv& recv) {
+  posted_.emplace_back(this, send, recv, Memory::kCallers);
+}
+
+const void* MpiTransport::Exchange(const Send& send, const Recv& recv) {
+  const int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
+  if (HasPosted()) {
+    Await(posted_.front(), peer);
+    posted_.pop_front();
+  } else {
+    Pending pending(this, send, recv, Memory::kCallers);
+    Await(pending, peer);
+  }
+  return recv.bytes;
+}
+
+void MpiTransport::Await(Pending& pending, int peer) const {
   // Polled rather than waited for: MPI_Waitall has no limit.
-  Pending pending(this, send, recv, memory);
-  Backoff backoff(waits_, "an MPI exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  Backoff backoff(waits_, "an MPI exchange", peer);
   while (!pending.Progress()) backoff.Pause();
 }
 

@@ -3,6 +3,7 @@
 #define ADASUM_TRANSPORT_MPI_TRANSPORT_H_
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -30,13 +31,16 @@ class MpiTransport : public Transport {
   int size() const override { return static_cast<int>(members_.size()); }
   // Messages above 1 GiB go as several. Lanes may be used by several threads at once.
   void SendRecv(const Send& send, const Recv& recv) override {
-    Await(send, recv, Memory::kOwnIfShort);
+    Pending pending(this, send, recv, Memory::kOwnIfShort);
+    Await(pending, recv.num_bytes > 0 ? recv.peer : send.peer);
   }
-  const void* Exchange(const Send& send, const Recv& recv) override {
-    Await(send, recv, Memory::kCallers);
-    return recv.bytes;
-  }
-  bool HasAbandoned() const override { return has_abandoned_; }
+  const void* Exchange(const Send& send, const Recv& recv) override;
+  // By one thread, and lane 0 only.
+  void Post(const Send& send, const Recv& recv) override;
+  int64_t MostPosted(int) const override { return kMostPosted; }
+  bool HasPosted() const { return !posted_.empty(); }
+  // What was posted and not exchanged is under way still.
+  bool HasAbandoned() const override { return has_abandoned_ || HasPosted(); }
   int64_t ShortBytes() const override { return kShortBytes; }
   bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
@@ -69,7 +73,7 @@ class MpiTransport : public Transport {
   };
 
  private:
-  void Await(const Send& send, const Recv& recv, Memory memory);
+  void Await(Pending& pending, int peer) const;
   // Of a message that rank `receiver` of the group gets.
   int Tag(int receiver, int lane) const;
   void Post(const Send& send, std::vector<MPI_Request>* requests) const;
@@ -81,6 +85,7 @@ class MpiTransport : public Transport {
   const bool takes_device_memory_;
   int rank_ = -1;
   std::atomic<bool> has_abandoned_{false};
+  std::deque<Pending> posted_;  // last, as they tell this transport what they abandon
 };
 
 }  // namespace adasum

@@ -40,6 +40,10 @@ class SubsetTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override {
     return all_->Exchange(Translated(send), Translated(recv));
   }
+  void Post(const Send& send, const Recv& recv) override {
+    all_->Post(Translated(send), Translated(recv));
+  }
+  int64_t MostPosted(int peer) const override { return all_->MostPosted(members_[peer]); }
   void PairwiseBarrier(int peer) override { all_->PairwiseBarrier(members_[peer]); }
   bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }

@@ -23,6 +23,8 @@ class TracedTransport : public Transport {
     TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
     return inner_->Exchange(send, recv);
   }
+  void Post(const Send& send, const Recv& recv) override { inner_->Post(send, recv); }
+  int64_t MostPosted(int peer) const override { return inner_->MostPosted(peer); }
   void PairwiseBarrier(int peer) override {
     TimelineSpan span(timeline_, "barrier", peer, 0);
     inner_->PairwiseBarrier(peer);

@@ -27,6 +27,8 @@ class CountingTransport : public Transport {
     num_bytes += send.num_bytes;
     return inner_.Exchange(send, recv);
   }
+  void Post(const Send& send, const Recv& recv) override { inner_.Post(send, recv); }
+  int64_t MostPosted(int peer) const override { return inner_.MostPosted(peer); }
   void PairwiseBarrier(int peer) override {
     before_();
     inner_.PairwiseBarrier(peer);

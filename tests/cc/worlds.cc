@@ -1,8 +1,11 @@
 #include "tests/cc/worlds.h"
 
+#include <cstring>
+#include <deque>
 #include <string>
 #include <thread>
 
+#include "cc/core/error.h"
 #include "cc/transport/shm_transport.h"
 #include "cc/transport/thread_transport.h"
 
@@ -22,10 +25,55 @@ class CopyingTransport : public ThreadTransport {
   }
 };
 
+// Chunks are short, so that short vectors are longer than what is posted.
+class PostedTransport : public CopyingTransport {
+ public:
+  using CopyingTransport::CopyingTransport;
+  int64_t ChunkBytes(int) const override { return 8192; }
+  int64_t MostPosted(int) const override { return 2; }
+  void Post(const Send& send, const Recv& recv) override {
+    const char* bytes = static_cast<const char*>(send.bytes);
+    posted_.push_back({send, recv, std::string(bytes, send.num_bytes)});
+  }
+  void SendRecv(const Send& send, const Recv& recv) override {
+    if (!posted_.empty()) Breach("no call between what is posted and its exchange");
+    CopyingTransport::SendRecv(send, recv);
+  }
+  const void* Exchange(const Send& send, const Recv& recv) override {
+    if (!posted_.empty()) {
+      const Posted& next = posted_.front();
+      if (send.peer != next.send.peer || send.bytes != next.send.bytes ||
+          send.num_bytes != next.send.num_bytes || recv.peer != next.recv.peer ||
+          recv.bytes != next.recv.bytes || recv.num_bytes != next.recv.num_bytes) {
+        Breach("the exchange that was posted next");
+      }
+      if (std::memcmp(send.bytes, next.sent.data(), next.sent.size()) != 0) {
+        Breach("the bytes that were posted");
+      }
+      posted_.pop_front();
+    }
+    CopyingTransport::SendRecv(send, recv);
+    return recv.bytes;
+  }
+
+ private:
+  struct Posted {
+    Send send;
+    Recv recv;
+    std::string sent;
+  };
+
+  [[noreturn]] static void Breach(const std::string& expected) {
+    throw Error(ErrorCode::kInternal, "Expected " + expected + ". Received: something else.");
+  }
+
+  std::deque<Posted> posted_;
+};
+
 }  // namespace
 
 const char* WireName(Wire wire) {
-  const char* names[] = {"threads", "copies", "shared memory"};
+  const char* names[] = {"threads", "copies", "shared memory", "posted"};
   return names[static_cast<int>(wire)];
 }
 
@@ -56,6 +104,8 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
   for (int rank = 0; rank < size; ++rank) {
     if (wire == Wire::kThreads) {
       transports_.push_back(std::make_unique<ThreadTransport>(hub_->get(), rank));
+    } else if (wire == Wire::kPosted) {
+      transports_.push_back(std::make_unique<PostedTransport>(hub_->get(), rank));
     } else {
       transports_.push_back(std::make_unique<CopyingTransport>(hub_->get(), rank));
     }

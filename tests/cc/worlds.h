@@ -16,8 +16,9 @@ enum class Wire {
   kThreads,       // reads peers' memory: it must outlive the collective on all ranks
   kCopies,        // the same, with a copy of every message, as a network makes it
   kSharedMemory,  // as between processes of one host
+  kPosted,  // copies whose exchanges are posted ahead: a breach of Post's contract is an error
 };
-constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory};
+constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory, Wire::kPosted};
 const char* WireName(Wire wire);
 
 // The ranks' ends of one wire. What they wait by stays where it is for the life of the world; ranks
