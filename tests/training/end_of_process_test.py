@@ -1,0 +1,53 @@
+"""A process that ends right after `fit` waits for its iterators, and ends well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import time
+
+import keras
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.replicas import examples, small_model, strategy
+
+x, y = examples(1)
+
+
+def rows():
+    try:
+        while True:
+            yield x[0], y[0]
+    finally:
+        time.sleep(float(sys.argv[1]))
+        print("ended", flush=True)
+
+
+with strategy(2).scope():
+    model = small_model()
+    model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse")
+specs = (tf.TensorSpec(x[0].shape, x.dtype), tf.TensorSpec(y[0].shape, y.dtype))
+data = tf.data.Dataset.from_generator(rows, output_signature=specs).batch(4)
+model.fit(data, steps_per_epoch=2, verbose=0)
+print("fit", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "says_so"), [(2, False), (7, True)])
+def test_iterators_end_before_the_process(seconds, says_so):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(seconds)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["fit", "ended"]
+    assert ("waits for tf.data to end its iterators" in done.stderr) == says_so
