@@ -39,12 +39,12 @@ void* FusionBuffer::Output(int64_t segment, int64_t position) const {
 
 const void* FusionBuffer::Packed(Range range, char* to) {
   if (is_in_work_) return Work(range);
-  if (IsPackedAlready()) return At(tensors_.inputs[0], range.begin * element_bytes_);
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     char* piece = to + (part.begin - range.begin) * element_bytes_;
     pieces.push_back({segment, Own(segment, part.begin), nullptr, piece, nullptr, part.size()});
   });
+  if (pieces.size() == 1 && !context_.transport.requires_workspace()) return pieces[0].left;
   context_.arithmetic.CopyPieces(dtype(), pieces);
   return to;
 }

@@ -95,7 +95,7 @@ class Allreduce {
     const int64_t ahead = transport_.MostPosted(peer);
     for (int64_t i = -ahead; i < num_chunks; ++i) {
       const int64_t next = i + ahead;
-      if (ahead > 0 && next < num_chunks) transport_.Post(send(next), recv(next));
+      if (next < num_chunks) transport_.Post(send(next), recv(next));
       if (i >= 0) use(i, transport_.Exchange(send(i), recv(i)));
     }
   }

@@ -25,9 +25,9 @@ struct Recv {
 
 // The longest message worth sending over a network.
 constexpr int64_t kMessageBytes = int64_t{64} << 20;
-// How long messages over a network are if they are posted, and how many may be under way at a time:
-// all of a block. An answer waits behind the data that is on its way already, tens of milliseconds
-// where queues are deep, so that a message that is posted late comes late.
+// How much is exchanged at a time over a network if exchanges are posted ahead, and how many of
+// them may be under way: all of a block. What is posted late comes late, as it waits behind the
+// data that is on its way already, tens of milliseconds where queues are deep.
 constexpr int64_t kPostedBytes = int64_t{2} << 20;
 constexpr int64_t kMostPosted = 64;
 // The longest message that SendRecv may be handed from memory that does not outlive a failure.

@@ -8,14 +8,11 @@
 namespace adasum {
 namespace {
 
-// MPI counts in int.
-constexpr int64_t kChunkBytes = int64_t{1} << 30;
-
-// Calls post(offset, num_bytes) for every chunk of a message.
-template <typename PostChunk>
-void ForEachChunk(int64_t num_bytes, PostChunk post) {
-  for (int64_t offset = 0; offset < num_bytes; offset += kChunkBytes) {
-    post(offset, static_cast<int>(std::min(kChunkBytes, num_bytes - offset)));
+// Calls post(offset, num_bytes) for every part of a message.
+template <typename PostPart>
+void ForEachPart(int64_t num_bytes, int64_t part_bytes, PostPart post) {
+  for (int64_t offset = 0; offset < num_bytes; offset += part_bytes) {
+    post(offset, static_cast<int>(std::min(part_bytes, num_bytes - offset)));
   }
 }
 
@@ -49,8 +46,9 @@ int MpiTransport::Tag(int receiver, int lane) const {
   return members_[receiver].context * kMaxLanes + lane;
 }
 
-void MpiTransport::Post(const Recv& recv, std::vector<MPI_Request>* requests) const {
-  ForEachChunk(recv.num_bytes, [&](int64_t offset, int count) {
+void MpiTransport::Post(const Recv& recv, int64_t part_bytes,
+                        std::vector<MPI_Request>* requests) const {
+  ForEachPart(recv.num_bytes, part_bytes, [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Irecv(static_cast<char*>(recv.bytes) + offset, count, MPI_BYTE,
                        members_[recv.peer].world_rank, Tag(rank_, recv.lane), world_->comm(),
@@ -59,8 +57,9 @@ void MpiTransport::Post(const Recv& recv, std::vector<MPI_Request>* requests) co
   });
 }
 
-void MpiTransport::Post(const Send& send, std::vector<MPI_Request>* requests) const {
-  ForEachChunk(send.num_bytes, [&](int64_t offset, int count) {
+void MpiTransport::Post(const Send& send, int64_t part_bytes,
+                        std::vector<MPI_Request>* requests) const {
+  ForEachPart(send.num_bytes, part_bytes, [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Isend(static_cast<const char*>(send.bytes) + offset, count, MPI_BYTE,
                        members_[send.peer].world_rank, Tag(send.peer, send.lane), world_->comm(),
@@ -75,7 +74,7 @@ std::unique_ptr<char[]> MpiTransport::Pending::OwnOf(int64_t num_bytes, Memory m
 }
 
 MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const Recv& recv,
-                               Memory memory)
+                               Memory memory, int64_t part_bytes)
     : transport_(transport),
       recv_(recv),
       sent_(OwnOf(send.num_bytes, memory)),
@@ -84,8 +83,8 @@ MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const 
   Recv posted_recv = recv;
   if (sent_) posted_send.bytes = std::memcpy(sent_.get(), send.bytes, send.num_bytes);
   if (received_) posted_recv.bytes = received_.get();
-  transport->Post(posted_recv, &requests_);
-  transport->Post(posted_send, &requests_);
+  transport->Post(posted_recv, part_bytes, &requests_);
+  transport->Post(posted_send, part_bytes, &requests_);
 }
 
 MpiTransport::Pending::~Pending() {
@@ -123,7 +122,7 @@ bool MpiTransport::Pending::Progress() {
 }
 
 void MpiTransport::Post(const Send& send, const Recv& recv) {
-  posted_.emplace_back(this, send, recv, Memory::kCallers);
+  posted_.emplace_back(this, send, recv, Memory::kCallers, kEagerBytes);
 }
 
 const void* MpiTransport::Exchange(const Send& send, const Recv& recv) {

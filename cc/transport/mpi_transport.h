@@ -45,6 +45,14 @@ class MpiTransport : public Transport {
   bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
 
+  // MPI counts in int.
+  static constexpr int64_t kMostBytes = int64_t{1} << 30;
+  // How long the parts are of what is posted ahead: Open MPI sends 64 KiB over TCP, header
+  // included, without asking the receiver first (btl_tcp_eager_limit), and such messages end in the
+  // order they were sent in. The end of a longer one is told by a message that waits behind the
+  // data of all.
+  static constexpr int64_t kEagerBytes = int64_t{60} << 10;
+
   // Where MPI finds a message: up to kOwnBytes in memory of this transport's own, or where the
   // caller has it.
   enum class Memory { kOwnIfShort, kCallers };
@@ -52,7 +60,9 @@ class MpiTransport : public Transport {
   // One message each way, under way; for waiting on several transports at once.
   class Pending {
    public:
-    Pending(MpiTransport* transport, const Send& send, const Recv& recv, Memory memory);
+    // Both ways go in parts of up to `part_bytes`.
+    Pending(MpiTransport* transport, const Send& send, const Recv& recv, Memory memory,
+            int64_t part_bytes = kMostBytes);
     // Gives up what is not done: only when the communicator is given up with it.
     ~Pending();
     Pending(const Pending&) = delete;
@@ -76,8 +86,8 @@ class MpiTransport : public Transport {
   void Await(Pending& pending, int peer) const;
   // Of a message that rank `receiver` of the group gets.
   int Tag(int receiver, int lane) const;
-  void Post(const Send& send, std::vector<MPI_Request>* requests) const;
-  void Post(const Recv& recv, std::vector<MPI_Request>* requests) const;
+  void Post(const Send& send, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
+  void Post(const Recv& recv, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
 
   std::shared_ptr<MpiWorld> world_;
   std::vector<Member> members_;
