@@ -12,6 +12,8 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
     model.fit(dataset)
 """
 
+from tf_adasum import callbacks
+
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
 from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce import allreduce
@@ -45,6 +47,7 @@ __all__ = [
     "barrier",
     "broadcast",
     "broadcast_variables",
+    "callbacks",
     "local_rank",
     "local_size",
     "rank",

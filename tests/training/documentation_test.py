@@ -14,6 +14,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 @pytest.mark.parametrize(
     "name",
     [
+        "callbacks.learning_rate_warmup",
         "collectives.allgather",
         "collectives.alltoall",
         "collectives.barrier",

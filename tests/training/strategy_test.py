@@ -231,6 +231,16 @@ def test_sum_of_equal_copies_is_refused():
         replicas.reduce("SUM", variable, axis=None)
 
 
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_variables_are_python_numbers(num_local):
+    with strategy(num_local).scope():
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.25))
+        variable = tf.Variable(2.5)
+    assert float(optimizer.learning_rate) == 0.25
+    assert int(optimizer.iterations) == 0
+    assert (float(variable), int(variable), complex(variable)) == (2.5, 2, 2.5)
+
+
 def test_model_built_on_one_rank_only_does_not_shift_the_names_of_later_ones():
     """Keras numbers names per process; the last rank builds, trains nothing, and goes on."""
     if world().rank == world().size - 1:
