@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from tests import mpi_results
+from tests.runner import mpi_results
 
 _PASSED = '<testcase classname="c" name="{name}"/>'
 _FAILED = '<testcase classname="c" name="{name}"><failure message="no">trace</failure></testcase>'

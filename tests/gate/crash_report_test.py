@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from tests import crash_report, run_pytest
+from tests.runner import crash_report, run_pytest
 
 PROGRAM = """
 import faulthandler, os, sys, threading

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests import run_pytest
+from tests.runner import run_pytest
 
 FILES = {
     "passes": ("def test_it(): pass", 0),

@@ -54,7 +54,7 @@ done
 [ -z "$failed" ] || exit 1
 
 export PYTHONPATH="$PWD" PYTHONUNBUFFERED=1
-step correctness timeout 300 "$python" tests/run_pytest.py -q tests/gpu/kernels_test.py
+step correctness timeout 300 "$python" tests/runner/run_pytest.py -q tests/gpu/kernels_test.py
 step allreduces timeout 300 "$build/exchange_test"
 step processes timeout 400 "$build/processes_test"
 step replicas timeout 400 "$build/replicas_test"
@@ -70,7 +70,7 @@ elif ! "$python" -c "import tf_adasum"; then
   echo "run.sh: $python has TensorFlow, but no tf_adasum that was built for it: make build" >&2
   failed="$failed tensorflow"
 else
-  step tensorflow timeout 900 "$python" tests/run_pytest.py -q tests/gpu/tensorflow_test.py
+  step tensorflow timeout 900 "$python" tests/runner/run_pytest.py -q tests/gpu/tensorflow_test.py
 fi
 
 if [ -n "$failed" ]; then

@@ -4,10 +4,10 @@
 _TIME_LIMITS = {"small": 120, "medium": 600, "large": 1800, "enormous": 3600}
 _RESERVE_SECONDS = 10
 
-_LEAN = "//tests:lean/sitecustomize.py"
+_LEAN = "//tests/runner:lean/sitecustomize.py"
 
 def _env(env, lean):
-    return dict(env, PYTHONPATH = "tests/lean") if lean else env
+    return dict(env, PYTHONPATH = "tests/runner/lean") if lean else env
 
 def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = True, **kwargs):
     """Runs test files with pytest in one process.
@@ -26,8 +26,8 @@ def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = Tr
     """
     native.py_test(
         name = name,
-        srcs = srcs + ["//tests:run_pytest.py"],
-        main = "//tests:run_pytest.py",
+        srcs = srcs + ["//tests/runner:run_pytest.py"],
+        main = "//tests/runner:run_pytest.py",
         python_version = "PY3",
         args = ["$(location %s)" % src for src in srcs] + args,
         data = data + [_LEAN],
@@ -57,8 +57,8 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
     for number in ranks:
         native.py_test(
             name = "%s_%d" % (name, number),
-            srcs = srcs + ["//tests:run_mpi_pytest.py"],
-            main = "//tests:run_mpi_pytest.py",
+            srcs = srcs + ["//tests/runner:run_mpi_pytest.py"],
+            main = "//tests/runner:run_mpi_pytest.py",
             python_version = "PY3",
             args = [
                 "--ranks=%d" % number,
@@ -67,7 +67,7 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
             data = data + [_LEAN],
             env = _env(env, lean),
             deps = deps + [
-                "//tests:runners",
+                "//tests/runner",
                 "//adasumrun",
             ],
             size = size,

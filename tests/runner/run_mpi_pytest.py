@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests import crash_report, mpi_results, run_pytest
+from tests.runner import crash_report, mpi_results, run_pytest
 
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 

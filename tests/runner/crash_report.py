@@ -1,6 +1,6 @@
 """What a log says of a crash, in a few lines: the fatal error and where its thread was.
 
-Python's frames come from faulthandler, those of native code from tests/native_stack.cc.
+Python's frames come from faulthandler, those of native code from tests/runner/native_stack.cc.
 """
 
 from __future__ import annotations
