@@ -6,10 +6,9 @@ import threading
 
 import keras
 import pytest
-import tensorflow as tf
 
 import tf_adasum
-from tests.training.replicas import LOCAL, barrier, examples, small_model, strategy
+from tests.training.replicas import LOCAL, barrier, endless_examples, small_model, strategy
 
 LIMIT_SECONDS = 60
 
@@ -18,25 +17,17 @@ LIMIT_SECONDS = 60
 def test_fit_ends_before_its_iterators(num_local):
     is_training, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
 
-    x, y = examples(1)
+    def wait():
+        if is_training.is_set():  # not what Keras reads before
+            may_end.wait(LIMIT_SECONDS)
+            has_ended.set()
 
-    def rows():
-        try:
-            while True:
-                yield x[0], y[0]
-        finally:
-            if is_training.is_set():  # not what Keras reads before
-                may_end.wait(LIMIT_SECONDS)
-                has_ended.set()
-
-    specs = (tf.TensorSpec(x[0].shape, x.dtype), tf.TensorSpec(y[0].shape, y.dtype))
-    data = tf.data.Dataset.from_generator(rows, output_signature=specs)
     replicas = strategy(num_local)
     with replicas.scope():
         model = small_model()
         model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse")
     begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: is_training.set())
-    data = data.batch(2 * replicas.num_replicas_in_sync)
+    data = endless_examples(wait).batch(2 * replicas.num_replicas_in_sync)
     model.fit(data, steps_per_epoch=2, verbose=0, callbacks=[begin])
     assert not has_ended.is_set()
     may_end.set()

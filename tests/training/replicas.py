@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -60,6 +61,21 @@ def examples(number: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         x @ random.normal(size=(NUM_FEATURES, NUM_OUTPUTS)) + random.normal(size=NUM_OUTPUTS)
     )
     return x, y.astype(np.float32)
+
+
+def endless_examples(at_end: Callable[[], None]) -> tf.data.Dataset:
+    """One example again and again, from a generator that calls `at_end` when it ends."""
+    x, y = examples(1)
+
+    def rows():
+        try:
+            while True:
+                yield x[0], y[0]
+        finally:
+            at_end()
+
+    specs = (tf.TensorSpec(x[0].shape, x.dtype), tf.TensorSpec(y[0].shape, y.dtype))
+    return tf.data.Dataset.from_generator(rows, output_signature=specs)
 
 
 def sub_batch(batch: np.ndarray, replica: int, num_local: int) -> np.ndarray:
