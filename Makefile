@@ -34,7 +34,7 @@ else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
   .bazelrc.user: FORCE
 endif
 
-.PHONY: FORCE help setup build test test-full test-hosts demo bench wheel lint format clean
+.PHONY: FORCE help setup build test test-full test-hosts keras-table demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make test    set up, build and run the tests"
 	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
+	@echo "make keras-table  set up, build, run every Keras feature on all replicas of its table and write docs/keras.md"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
 	@echo "make bench   setup, build and time allreduces against MPI's own, then training steps"
@@ -80,6 +81,9 @@ test-full: build
 
 test-hosts: build
 	$(BAZEL) test $(TEST_FLAGS) //tests/hosts:hosts_test
+
+keras-table: build
+	$(VENV)/bin/python -m tests.keras.table
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)

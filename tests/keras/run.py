@@ -1,0 +1,105 @@
+"""A run of a row's script: on one device without a strategy, or on the replicas of a column."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+import tf_adasum
+from tests.training import replicas
+from tests.training.replicas import examples, small_model
+
+PLAIN, MEAN, ADASUM = "plain", "mean", "adasum"
+# Rows of a global batch: 2, 3 and 4 replicas have 6, 4 and 3 of them.
+BATCH = 12
+_RULES = {MEAN: [(".*", "mean")], ADASUM: None}
+
+
+class Run:
+    """What a script of the table asks for, so that one text serves all runs.
+
+    Args:
+        kind: PLAIN is one device without a strategy; MEAN averages the gradients of the replicas,
+            which is one device with the global batch; ADASUM is what `wrap` does by itself.
+        number: replicas of the column; also in the plain run.
+        num_local: those of this process.
+        alike: whether all replicas get the same rows of each batch.
+
+    Attributes:
+        strategy: None in the plain run.
+        models: those whose weights must be the same bits on all replicas at the end.
+    """
+
+    def __init__(self, kind: str, number: int, num_local: int, alike: bool = False):
+        self.kind, self.number, self.alike = kind, number, alike
+        self.strategy = None
+        if kind != PLAIN:
+            self.strategy = replicas.strategy(num_local, reductions=_RULES[kind])
+        self.models: list[keras.Model] = []
+        keras.utils.set_random_seed(7)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is the one device that the others are compared with."""
+        return self.kind == PLAIN
+
+    def scope(self):
+        """The strategy's scope, if there is a strategy."""
+        return contextlib.nullcontext() if self.is_plain else self.strategy.scope()
+
+    def wrap(self, optimizer: keras.optimizers.Optimizer, **settings):
+        """The optimizer as this run uses it; `settings` are further ones of `tf_adasum.wrap`."""
+        if self.is_plain:
+            return optimizer
+        settings = {"mode": "gradient" if self.kind == MEAN else "delta", **settings}
+        return tf_adasum.wrap(optimizer, **settings)
+
+    def compiled(
+        self,
+        make_model: Callable[[], keras.Model] = small_model,
+        make_optimizer: Callable[[], keras.optimizers.Optimizer] | None = None,
+        loss: Any = "mse",
+        **options,
+    ) -> keras.Model:
+        """A model, made and compiled as everyday scripts do it."""
+        with self.scope():
+            model = make_model()
+            optimizer = make_optimizer() if make_optimizer else momentum()
+            model.compile(optimizer=self.wrap(optimizer), loss=loss, **options)
+        return model
+
+    def batches(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The arrays, of whole global batches; with `alike` a batch is its first part repeated."""
+        if not self.alike:
+            return arrays
+        part = BATCH // self.number
+
+        def repeated(rows):
+            firsts = [rows[begin : begin + part] for begin in range(0, len(rows), BATCH)]
+            return np.concatenate([first for first in firsts for _ in range(self.number)])
+
+        return tuple(repeated(rows) for rows in arrays)
+
+    def examples(self, num_batches: int = 3) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets for `small_model`."""
+        return self.batches(*examples(num_batches * BATCH))
+
+    def fit(self, model: keras.Model, x: Any, y: Any = None, epochs: int = 2, **options):
+        """`model.fit` in the order of the data; returns its history."""
+        if isinstance(x, (np.ndarray, list, dict)):
+            options = {"batch_size": BATCH, "shuffle": False, **options}
+        return model.fit(x, y, epochs=epochs, verbose=0, **options).history
+
+    def result(self, model: keras.Model, history: dict | None = None, **more) -> dict[str, Any]:
+        """What a script returns: weights, history, and what else must be equal, by name."""
+        self.models.append(model)
+        return {"weights": model.get_weights(), "history": history or {}, **more}
+
+
+def momentum(rate: float = 0.05, **options) -> keras.optimizers.SGD:
+    """SGD with momentum, the optimizer of rows whose subject is something else."""
+    return keras.optimizers.SGD(rate, momentum=0.9, **options)
