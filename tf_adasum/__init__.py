@@ -12,7 +12,7 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
     model.fit(dataset)
 """
 
-from tf_adasum import callbacks
+from tf_adasum import callbacks, optimizers
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
 from tf_adasum.collectives.allgather import allgather
@@ -50,6 +50,7 @@ __all__ = [
     "callbacks",
     "local_rank",
     "local_size",
+    "optimizers",
     "rank",
     "reduce_scatter",
     "simulate",

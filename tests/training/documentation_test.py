@@ -25,6 +25,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
         "distribute.policy",
         "distribute.strategy",
         "distribute.variables",
+        "optimizers.lars",
         "optimizers.micro_batches",
         "optimizers.wrapper",
     ],

@@ -9,11 +9,13 @@ import pytest
 from tests.training.comparison import PER_REPLICA, check_fit, compiled
 from tests.training.reference_training import Recipe
 from tests.training.replicas import LOCAL, everywhere, examples, small_model
+from tf_adasum.optimizers import LARS
 
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.1),
     "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
     "adam": lambda: keras.optimizers.Adam(0.01),
+    "lars": lambda: LARS(0.1, weight_decay=0.01, trust_coefficient=0.1),
 }
 
 
