@@ -12,7 +12,7 @@ from typing_extensions import override
 
 @keras.saving.register_keras_serializable("tf_adasum")
 class LARS(keras.optimizers.Optimizer):
-    """Layer-wise adaptive rate scaling, an optimizer for large batches. Keras has LAMB, but not this.
+    """Layer-wise adaptive rate scaling, an optimizer for large batches, which Keras lacks.
 
     With a variable w, its gradient g, learning rate r, momentum m, weight decay b and trust
     coefficient c:
