@@ -77,14 +77,15 @@ class Communicator:
 
     def handle_on(self, device: str) -> tf.Tensor:
         """As `handle`, for ops on another device: an op runs where its handle was made."""
-        if device not in self._handles:
-            with tf.init_scope():
-                handle = self.new_handle(device)
-                if not tf.executing_eagerly():
-                    return handle  # a tensor of a tf.Graph of TensorFlow 1, of use only in there
-                # Eager: one handle for all graphs. It orders the ops inside each of them.
-                self._handles[device] = handle
-        return self._handles[device]
+        if tf.executing_eagerly() and device in self._handles:
+            return self._handles[device]
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                return self.new_handle(device)  # in a tf.Graph of TensorFlow 1, one for each op
+            # Eager: one handle for all graphs. It orders the ops inside each of them.
+            if device not in self._handles:
+                self._handles[device] = self.new_handle(device)
+            return self._handles[device]
 
     def new_handle(self, device: str = "CPU:0") -> tf.Tensor:
         """Another handle of this group, for an op that need not keep to the others' order."""

@@ -1,0 +1,37 @@
+"""TensorFlow's tests of a strategy with two replicas pass with AdasumStrategy on two devices.
+
+In one process only: they compare the results of both replicas, and each process of an
+AdasumStrategy sees those of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tensorflow.python.distribute import strategy_test_lib
+
+from tests.training.replicas import strategy
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_test_all_reduce_mean",
+        "_test_all_reduce_mean_gradient_tape",
+        "_test_all_reduce_sum",
+        "_test_all_reduce_sum_gradient_tape",
+        "_test_run",
+    ],
+)
+def test_two_replicas(name, in_function):
+    case = strategy_test_lib.TwoDeviceDistributionTestBase()
+    getattr(case, name)(strategy(2), run_in_function=in_function)
+
+
+@pytest.mark.parametrize(
+    "name", ["_test_all_reduce_mean_gradients", "_test_all_reduce_sum_gradients"]
+)
+def test_gradients_in_a_graph(name):  # tf.gradients needs one
+    getattr(strategy_test_lib.TwoDeviceDistributionTestBase(), name)(
+        strategy(2), run_in_function=True
+    )
