@@ -7,6 +7,8 @@ DEMO ?=
 BENCH ?=
 # Further flags of bazel test.
 TEST_FLAGS ?=
+# The TensorFlow of make test-tensorflow, e.g. VERSION=2.16.2
+VERSION ?=
 BAZEL ?= bazel
 
 .DEFAULT_GOAL := help
@@ -34,7 +36,7 @@ else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
   .bazelrc.user: FORCE
 endif
 
-.PHONY: FORCE help setup build test test-full test-hosts keras-table demo bench wheel lint format clean
+.PHONY: FORCE help setup build test test-full test-hosts test-tensorflow keras-table demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +44,7 @@ help:
 	@echo "make test    set up, build and run the tests"
 	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
+	@echo "make test-tensorflow VERSION=2.16.2    build with that TensorFlow, in an environment of its own, and test"
 	@echo "make keras-table  set up, build, run every Keras feature on all replicas of its table and write docs/keras.md"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
@@ -84,6 +87,9 @@ test-hosts: build
 
 keras-table: build
 	$(VENV)/bin/python -m tests.keras.table
+
+test-tensorflow: setup
+	tools/test_tensorflow.sh "$(strip $(VERSION))" "$(strip $(PYTHON))" "$(BAZEL)" $(TEST_FLAGS)
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from third_party.probe import ConfigureError
 from third_party.python.find_python import dotted, find_python
 
 ROOT = Path(__file__).resolve().parent
-SUPPORTED_TENSORFLOW = "2.21"
+VERSIONS = runpy.run_path(str(ROOT / "tf_adasum" / "versions.py"))
+TESTED_TENSORFLOW = VERSIONS["TESTED_TENSORFLOW"]
+OLDEST_TENSORFLOW = VERSIONS["OLDEST_TENSORFLOW"]
 TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu")
 
 
@@ -50,20 +53,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def find_tensorflow(python: dict) -> dict[str, str]:
-    """Returns the settings of `python`'s TensorFlow; raises ConfigureError if it is not 2.21."""
+    """Returns the settings of `python`'s TensorFlow; raises ConfigureError if it is too old."""
     install = f"Run: {python['path']} -m pip install -r {ROOT / 'requirements.txt'}"
+    expected = f"expected TensorFlow {dotted(OLDEST_TENSORFLOW)} or newer"
     found = [name for name in TENSORFLOW_PACKAGES if name in python["packages"]]
     if not found or not python["tensorflow"]:
-        raise ConfigureError(
-            f"expected TensorFlow {SUPPORTED_TENSORFLOW} for {python['path']}. Received: none. "
-            f"{install}"
-        )
+        raise ConfigureError(f"{expected} for {python['path']}. Received: none. {install}")
     version = python["packages"][found[0]]
-    if not version.startswith(SUPPORTED_TENSORFLOW + "."):
-        raise ConfigureError(
-            f"expected TensorFlow {SUPPORTED_TENSORFLOW}. "
-            f"Received: {version} ({python['tensorflow']}). {install}"
-        )
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_TENSORFLOW:
+        raise ConfigureError(f"{expected}. Received: {version} ({python['tensorflow']}). {install}")
     return {
         "ADASUM_TENSORFLOW": python["tensorflow"],
         "ADASUM_TENSORFLOW_VERSION": version,
@@ -110,6 +108,8 @@ def _report(python: dict, settings: dict[str, str], mpi: str, cuda: str, output:
     tensorflow = f"{settings['ADASUM_TENSORFLOW_PACKAGE']} {settings['ADASUM_TENSORFLOW_VERSION']}"
     print(f"Python      {dotted(python['version'])} ({python['path']})")
     print(f"TensorFlow  {tensorflow} ({settings['ADASUM_TENSORFLOW']})")
+    if settings["ADASUM_TENSORFLOW_VERSION"] not in TESTED_TENSORFLOW:
+        print(f"            not tested; those that are: {', '.join(TESTED_TENSORFLOW)}")
     print(
         f"Keras       {python['packages'].get('keras')}, mpi4py {python['packages'].get('mpi4py')}"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TIME_LIMIT_SECONDS = 120
 _CXX = ("*.cc", "*.h", "*.cu")
-_SKIPPED = ("bazel-", ".venv", ".git", "dist")
+_SKIPPED = ("bazel-", ".", "dist")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -5,13 +5,15 @@ load("@python//:version.bzl", "PYTHON_TAG")
 load("@tensorflow//:version.bzl", "TENSORFLOW_PACKAGE", "TENSORFLOW_VERSION")
 
 def _wheel_impl(ctx):
+    # TensorFlow's version is a part of the wheel's (PEP 440's local version), since each needs a library of its own.
+    version = ctx.attr.version + "+tensorflow" + TENSORFLOW_VERSION.replace("+", ".")
     wheel = ctx.actions.declare_file("tf_adasum-{version}-{tag}-{tag}-linux_x86_64.whl".format(
-        version = ctx.attr.version,
+        version = version,
         tag = PYTHON_TAG,
     ))
     args = ctx.actions.args()
     args.add(wheel, format = "--output=%s")
-    args.add(ctx.attr.version, format = "--version=%s")
+    args.add(version, format = "--version=%s")
     args.add(TENSORFLOW_PACKAGE + "==" + TENSORFLOW_VERSION, format = "--require=%s")
     args.add("mpi4py>=4.1", format = "--require=%s")
     args.add("numpy", format = "--require=%s")

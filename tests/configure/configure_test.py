@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import runpy
 import stat
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-CONFIGURE = Path(__file__).resolve().parents[2] / "configure.py"
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGURE = ROOT / "configure.py"
 
 
 def _configure(*arguments, path=None, folder=None):
@@ -89,15 +91,32 @@ def test_python_too_old(tmp_path):
 def test_no_tensorflow(tmp_path):
     python = _environment(tmp_path / "venv", {})
     done = _configure(f"--python={python}", f"--output={tmp_path}/settings")
-    _refused(done, "expected TensorFlow 2.21", "Received: none", "pip install -r")
+    _refused(done, "expected TensorFlow 2.16 or newer", "Received: none", "pip install -r")
 
 
 @pytest.mark.parametrize("package", ["tensorflow", "tensorflow-cpu"])
-def test_wrong_tensorflow(tmp_path, package):
-    python = _environment(tmp_path / "venv", {package: "2.20.0"})
+def test_tensorflow_without_keras_3(tmp_path, package):
+    python = _environment(tmp_path / "venv", {package: "2.15.1"})
     done = _configure(f"--python={python}", f"--output={tmp_path}/settings")
-    _refused(done, "expected TensorFlow 2.21", "Received: 2.20.0", "pip install -r")
+    _refused(done, "expected TensorFlow 2.16 or newer", "Received: 2.15.1", "pip install -r")
     assert not (tmp_path / "settings").exists()
+
+
+@pytest.mark.parametrize("version, tested", [("2.16.2", True), ("2.99.0", False)])
+def test_tensorflow_that_was_not_tested_is_taken_with_a_line(tmp_path, version, tested):
+    python = _environment(tmp_path / "venv", {"tensorflow": version, "pybind11": "3.1.0"})
+    mpi = _other_mpi(tmp_path / "mpi", "echo mpirun of another MPI")
+    done = _configure(f"--python={python}", f"--mpi={mpi}", f"--output={tmp_path}/settings")
+    assert done.returncode == 0, done.stderr
+    assert f"ADASUM_TENSORFLOW_VERSION={version}" in (tmp_path / "settings").read_text()
+    assert ("not tested; those that are: 2.21" in done.stdout) == (not tested)
+
+
+def test_requirements_pin_the_first_version_that_is_tested():
+    versions = runpy.run_path(str(ROOT / "tf_adasum" / "versions.py"))
+    pins = (ROOT / "requirements.txt").read_text()
+    assert f"\ntensorflow-cpu=={versions['TESTED_TENSORFLOW'][0]}\n" in pins
+    assert f"\nkeras=={versions['TESTED_KERAS']};" in pins
 
 
 def test_no_mpi(tmp_path):

@@ -18,7 +18,7 @@ LIMIT_SECONDS = 100
 PARTS = (
     *("Makefile", "configure.py", "third_party/probe.py", "third_party/cuda/find_cuda.py"),
     *("third_party/mpi/find_mpi.py", "third_party/python/find_python.py"),
-    *("tools/install_requirements.sh", "tools/install_system.sh"),
+    *("tools/install_requirements.sh", "tools/install_system.sh", "tf_adasum/versions.py"),
 )
 PYTHON = """#!/bin/sh
 [ "$1" != -c ] || exec '{python}' "$@"

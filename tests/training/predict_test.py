@@ -20,6 +20,7 @@ from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 NUM_ROWS = 29
+ZEROS = tf.constant(-0.0, tf.float16), tf.constant(0.0, tf.float16)
 
 
 class Outputs(keras.Model):
@@ -35,7 +36,7 @@ class Outputs(keras.Model):
         parts = tf.stack([ids, ids % 2], axis=1)
         outputs = {
             "bytes": tf.cast(ids, tf.uint8),
-            "negative zeros": [tf.cast(tf.stack([ids, -ids], axis=1), tf.float16) * 0.0],
+            "negative zeros": [tf.where(tf.stack([ids, -ids], axis=1) < 0, *ZEROS)],
             "rows": tf.cast(parts, tf.float64) + 2.0**-40,
             "text": tf.strings.as_string(ids),
             "ragged": tf.RaggedTensor.from_row_lengths(tf.repeat(ids, counts), counts),

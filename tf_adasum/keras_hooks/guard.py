@@ -7,7 +7,9 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-TESTED = "TensorFlow 2.21 and Keras 3.15"
+from tf_adasum.versions import TESTED_KERAS, TESTED_TENSORFLOW
+
+TESTED = f"TensorFlow {', '.join(TESTED_TENSORFLOW)} and Keras {TESTED_KERAS}"
 
 
 def require_hooks(owner: object, *names: str) -> None:
@@ -24,7 +26,7 @@ def require_hooks(owner: object, *names: str) -> None:
             where = getattr(owner, "__module__", "") or ""
             raise ImportError(
                 f"tf_adasum needs the private hook {where}.{owner.__name__}.{name}, which is "
-                f"missing here; tested with {TESTED}, install those. "
+                f"missing here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )
 
@@ -39,6 +41,6 @@ def require_reads(function: Callable, *names: str) -> None:
         if name not in function.__code__.co_names:
             raise ImportError(
                 f"tf_adasum needs {function.__module__}.{function.__qualname__} to look at {name}, "
-                f"and it doesn't here; tested with {TESTED}, install those. "
+                f"and it doesn't here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )

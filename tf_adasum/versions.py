@@ -1,0 +1,12 @@
+"""The TensorFlow and Keras that tf_adasum is tested with.
+
+Only data, without an import, since configure.py reads it where there is no TensorFlow yet.
+"""
+
+# The first is what requirements.txt pins and `make test` runs on; `make test-tensorflow
+# VERSION=...` is for the others. docs/building.md says what passes with each.
+TESTED_TENSORFLOW = ("2.21.0", "2.20.0", "2.19.1", "2.18.1", "2.17.1", "2.16.2")
+TESTED_KERAS = "3.15.1"
+
+# TensorFlow 2.16 is the first whose Keras is Keras 3.
+OLDEST_TENSORFLOW = (2, 16)

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Builds this checkout with another TensorFlow, and runs the tests of the ops, the strategy and Keras with it.
+# Usage: test_tensorflow.sh VERSION PYTHON BAZEL [FLAGS OF bazel test...], in the root of the checkout.
+# Everything of that TensorFlow stays in .tensorflow/VERSION: the environment, configure.py's settings, Bazel's output.
+set -eu
+version="$1" python="$2" bazel="$3"
+shift 3
+if [ -z "$version" ]; then
+  echo "test_tensorflow.sh: expected a version of TensorFlow. Received: none. Call: make test-tensorflow VERSION=2.16.2" >&2
+  exit 1
+fi
+folder="$PWD/.tensorflow/$version"
+mkdir -p "$folder"
+sed "s/^tensorflow-cpu==.*/tensorflow-cpu==$version/" requirements.txt >"$folder/arriving.txt"
+if ! cmp --silent "$folder/arriving.txt" "$folder/requirements.txt"; then
+  "$python" -m venv "$folder/venv"
+  "$folder/venv/bin/python" -m pip install --disable-pip-version-check --quiet -r "$folder/arriving.txt"
+  mv "$folder/arriving.txt" "$folder/requirements.txt"
+fi
+"$folder/venv/bin/python" configure.py --output="$folder/bazelrc"
+# Bazel reads a file that is named so after .bazelrc.user, and what comes later holds.
+"$bazel" --output_base="$folder/bazel" --bazelrc="$folder/bazelrc" test --symlink_prefix=/ --keep_going "$@" \
+  //tests/contract/... //tests/keras/... //tests/mpi/... //tests/training/... //tests/wheel/...
