@@ -10,3 +10,8 @@ TESTED_KERAS = "3.15.1"
 
 # TensorFlow 2.16 is the first whose Keras is Keras 3.
 OLDEST_TENSORFLOW = (2, 16)
+
+# For the tests, beside requirements.txt: tensorflow-datasets takes the newest tensorflow-metadata,
+# which needs a newer protobuf than these versions of TensorFlow take.
+_OLDER_METADATA = ("tensorflow-metadata==1.16.1",)
+OTHER_REQUIREMENTS = dict.fromkeys(("2.19.1", "2.18.1", "2.17.1", "2.16.2"), _OLDER_METADATA)

@@ -11,7 +11,7 @@ if [ -z "$version" ]; then
 fi
 folder="$PWD/.tensorflow/$version"
 mkdir -p "$folder"
-sed "s/^tensorflow-cpu==.*/tensorflow-cpu==$version/" requirements.txt >"$folder/arriving.txt"
+"$python" tools/requirements_for.py "$version" >"$folder/arriving.txt"
 if ! cmp --silent "$folder/arriving.txt" "$folder/requirements.txt"; then
   "$python" -m venv "$folder/venv"
   "$folder/venv/bin/python" -m pip install --disable-pip-version-check --quiet -r "$folder/arriving.txt"
