@@ -1,5 +1,6 @@
 """Keras callbacks, one file each."""
 
+from tf_adasum.callbacks.backup_and_restore import BackupAndRestore
 from tf_adasum.callbacks.learning_rate_warmup import LearningRateWarmup
 
-__all__ = ["LearningRateWarmup"]
+__all__ = ["BackupAndRestore", "LearningRateWarmup"]

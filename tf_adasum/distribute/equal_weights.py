@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.own_variables import common_state, optimizers_of, steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
 
 _log = logging.getLogger("tf_adasum")
@@ -93,7 +94,7 @@ class EqualWeights:
         digests = [_digest(variable) for variable in variables]
         kind = _hash([(variable.dtype, tuple(variable.shape)) for variable in variables])
         common = self._common.get(model, 0)
-        taken = _steps_taken(model)
+        taken = steps_taken(model)
         mine = _Row(kind, _hash(digests), common, taken, epoch, asked_epoch, restored)
         rows = [_Row(*map(int, row)) for row in self._gather(mine, "weights")]
         self._check_alike(rows, when)
@@ -174,43 +175,9 @@ class EqualWeights:
 def _that_must_be_equal(model: keras.Model) -> list[keras.Variable]:
     """The trainable variables, and what is no replica's own of the optimizers."""
     variables = list(model.trainable_variables)
-    for optimizer in _optimizers(model):
-        variables += _common_state(optimizer)
+    for optimizer in optimizers_of(model):
+        variables += common_state(optimizer)
     return variables
-
-
-def _common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """In delta mode slots are a replica's own, and sums of micro-batches in every mode."""
-    if not optimizer.built:
-        return []
-    own = list(getattr(optimizer, "_accumulated_gradients", None) or ())
-    parts = _parts(optimizer)
-    if parts is not None:
-        if parts.exchange.has_own_slots:
-            return [optimizer._iterations]
-        own += parts.accumulation.variables
-    ids = {id(variable) for variable in own}
-    return [variable for variable in optimizer.variables if id(variable) not in ids]
-
-
-def _optimizers(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Those that take steps: what loss scaling or a MultiOptimizer holds, or the model's own."""
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        return []
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return list(getattr(inner, "optimizers", [inner]))
-
-
-def _steps_taken(model: keras.Model) -> int:
-    """Of the round of local steps that is under way; 0 between rounds."""
-    wrapped = [parts for parts in map(_parts, _optimizers(model)) if parts is not None]
-    return max((parts.exchange.steps_taken for parts in wrapped), default=0)
-
-
-def _parts(optimizer: keras.optimizers.Optimizer):
-    """What `wrap` composed the optimizer of; None for another. Wrapped optimizers lie above."""
-    return getattr(optimizer, "_adasum", None)
 
 
 def _digest(variable: keras.Variable) -> int:

@@ -12,6 +12,7 @@ import inspect
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
@@ -46,6 +47,7 @@ class Call:
         shares_data: whether each rank computes on its own part of the data; set in `predict`.
         stops: whether a rank wants to stop, as all ranks know.
         asks_each_batch: whether a rank may want to stop in the midst of an epoch.
+        data: the `Progress` of `fit` through its data; None before it has them.
     """
 
     def __init__(self, name: str, model: keras.Model, initial_epoch: int):
@@ -58,6 +60,7 @@ class Call:
         self.shares_data = True
         self.stops = False
         self.asks_each_batch = False
+        self.data: Any = None
 
 
 class _Calls(threading.local):

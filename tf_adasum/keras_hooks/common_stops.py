@@ -112,6 +112,6 @@ def _may_stop(callbacks: Iterable[Callback], stage: str) -> bool:
     return any(
         getattr(getattr(callback, name), "__func__", None) is not getattr(Callback, name)
         for callback in callbacks
-        if type(callback) not in _NEVER_STOP
+        if type(callback) not in _NEVER_STOP and not vars(type(callback)).get("stops_nothing")
         for name in names
     )

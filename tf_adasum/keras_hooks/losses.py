@@ -91,9 +91,15 @@ def _divide_for_plain_optimizers() -> None:
     TFOptimizer._backend_apply_gradients = apply_divided
 
 
+def optimizers_held_by(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Returns the model's optimizers, each once: compiled, or in attributes of it or its layers."""
+    found = [each for layer in model._flatten_layers() for each in _optimizers(vars(layer))]
+    return list({id(each): each for each in found}.values())
+
+
 def _wants_undivided(model: keras.Model) -> bool:
     """Whether the model has a wrapped optimizer to which its losses don't come divided."""
-    found = [each for layer in model._flatten_layers() for each in _optimizers(vars(layer))]
+    found = optimizers_held_by(model)
     return any(_is_wrapped(each) and not each._adasum_divided_loss for each in found)
 
 

@@ -1,0 +1,194 @@
+"""BackupAndRestore: a training that was interrupted goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import Any
+
+import keras
+from typing_extensions import override
+
+from tf_adasum import keras_hooks
+from tf_adasum.callbacks.training_state import restore_training, save_training
+from tf_adasum.keras_hooks import calls
+
+_log = logging.getLogger("tf_adasum")
+_FILE = "training.h5"
+_SLOTS = ("per_rank", "mean")
+
+
+class BackupAndRestore(keras.callbacks.Callback):
+    """Saves what a training goes on from, and goes on from it when the program is started again.
+
+    As `keras.callbacks.BackupAndRestore`, with what that leaves out:
+
+    * The values that each replica has of its own: slots in delta mode, micro-batches of
+      `accumulate`, weights within a round of `steps_per_sync`, statistics and seeds of layers. As
+      many replicas as before so get the same bits as without an interruption. Another number of
+      them gets the same weights and, for what was a replica's own, the mean over the replicas
+      (of integers the first replica's); rank 0 says so.
+    * The batch: with save_freq=n a training that was interrupted in the midst of an epoch goes on
+      with the next batch, and its logs count the whole epoch. Keras begins the epoch again.
+    * The order of the data: each epoch has the one that it would have had, if the program is
+      seeded as before (`keras.utils.set_random_seed` first), from arrays, `PyDataset`s and
+      `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew.
+    * The file is complete or the one before: it is written under another name, brought to the
+      disk, and renamed.
+
+    Not in the file: the state of other callbacks (how long EarlyStopping has waited), and of
+    random operations of TensorFlow and generators of Python and NumPy. Iterations, schedules, the
+    learning rate, `use_ema`, the loss scale and the states of random layers of Keras are.
+
+    All ranks have the callback, as the last one. Rank 0 writes and reads; other ranks need not see
+    its folder. Values travel there one variable after the other.
+
+    Args:
+        backup_dir: a folder of rank 0's, for this training alone.
+        save_freq: "epoch", or after how many batches to save, an int >= 1.
+        slots: what to save of values that each replica has of its own: "per_rank" for all of them,
+            "mean" for their mean, which takes less room and goes on with other bits.
+        delete_checkpoint: whether to remove the file when `fit` has ended by itself.
+
+    Raises:
+        ValueError: an argument is out of range; or in `fit`, on all ranks, the file is another
+            model's.
+        OSError: in `fit`, on all ranks, rank 0 can't write or read the file. What was saved before
+            is left.
+
+    Example:
+        >>> import tempfile, keras, tf_adasum
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(tf_adasum.wrap(keras.optimizers.Adam()), loss="mse")
+        >>> backup = tf_adasum.callbacks.BackupAndRestore(tempfile.mkdtemp(), save_freq=100)
+        >>> x = keras.ops.ones((16, 1))
+        >>> history = model.fit(x, x, batch_size=8, verbose=0, callbacks=[backup])
+        >>> history.epoch  # of a second start after an interruption: what was left to do
+        [0]
+
+    Source: keras.callbacks.BackupAndRestore, for the interface.
+    """
+
+    stops_nothing = True  # so that ranks need not ask each other after each batch
+
+    def __init__(
+        self,
+        backup_dir: str,
+        save_freq: str | int = "epoch",
+        slots: str = "per_rank",
+        delete_checkpoint: bool = True,
+    ):
+        super().__init__()
+        if not backup_dir:
+            raise ValueError(f"backup_dir must be a folder. Received: backup_dir={backup_dir!r}.")
+        is_number = isinstance(save_freq, int) and not isinstance(save_freq, bool)
+        if save_freq != "epoch" and not (is_number and save_freq >= 1):
+            raise ValueError(
+                f"save_freq must be 'epoch' or an int >= 1. Received: save_freq={save_freq!r}."
+            )
+        if slots not in _SLOTS:
+            raise ValueError(f"slots must be 'per_rank' or 'mean'. Received: slots={slots!r}.")
+        keras_hooks.install()  # without a strategy, too: they know where fit is in its data
+        self.backup_dir = os.fspath(backup_dir)
+        self.save_freq = save_freq
+        self.slots = slots
+        self.delete_checkpoint = delete_checkpoint
+        self._metrics: list[list] = []
+        self._epoch = 0
+        self._batch = 0  # of the epoch under way, those that are done
+        self._since_saved = 0
+        self._is_due = False
+
+    @property
+    def _path(self) -> str:
+        return os.path.join(self.backup_dir, _FILE)
+
+    @override
+    def on_train_begin(self, logs=None):
+        self._data = self._data_of_fit()
+        self._metrics, self._batch, self._since_saved, self._is_due = [], 0, 0, False
+        self._is_restored = False
+        model = self.model
+        if model.optimizer is not None and not model.optimizer.built:
+            with model.distribute_strategy.scope():
+                model.optimizer.build(model.trainable_variables)
+        restored = restore_training(self._path, model)
+        if restored is None:
+            return
+        header, self._metrics = restored
+        self._is_restored = True
+        model._initial_epoch = header["epoch"]
+        self._batch = header["batch"]
+        why_not = self._data.resume(header["data"], self._batch)
+        self._say_what_is_restored(header, why_not)
+
+    @override
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        for variable, value in self._metrics:
+            variable.assign(value)
+        self._metrics = []
+
+    @override
+    def on_train_batch_end(self, batch, logs=None):
+        new, self._batch = batch + 1 - self._batch, batch + 1
+        if self.save_freq == "epoch":
+            return
+        self._since_saved += new
+        if self._since_saved < self.save_freq:
+            return
+        # After the last batch the epoch's end is near, with its logs and callbacks.
+        steps = self.params.get("steps")
+        self._is_due = bool(steps) and self._batch >= steps
+        if not self._is_due:
+            self._save(self._epoch, self._batch)
+
+    @override
+    def on_epoch_end(self, epoch, logs=None):
+        self._batch = 0
+        if self.save_freq == "epoch" or self._is_due:
+            self._save(epoch + 1, 0)
+
+    @override
+    def on_train_end(self, logs=None):
+        if self._is_restored:
+            self.model._initial_epoch = None  # the next fit begins where it is asked to
+        communicator = calls.communicator_of(self.model)
+        if self.delete_checkpoint and (communicator is None or communicator.rank == 0):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self._path)
+            with contextlib.suppress(OSError):  # something else is in it, or it never was
+                os.rmdir(self.backup_dir)
+
+    def _data_of_fit(self) -> Any:
+        call = calls.current()
+        if call is None or call.data is None or call.model is not self.model:
+            raise RuntimeError(
+                "BackupAndRestore is a callback of fit, whose data it continues. Received: a call "
+                "of its methods by something else."
+            )
+        return call.data
+
+    def _save(self, epoch: int, batch: int) -> None:
+        self._since_saved, self._is_due = 0, False
+        header = {"epoch": epoch, "batch": batch, "data": self._data.position(batch > 0)}
+        save_training(self._path, self.model, header, self.slots, in_epoch=batch > 0)
+
+    def _say_what_is_restored(self, header: dict[str, Any], why_not: str) -> None:
+        communicator = calls.communicator_of(self.model)
+        if communicator is not None and communicator.rank > 0:
+            return
+        number = self.model.distribute_strategy.num_replicas_in_sync
+        _log.warning(
+            "fit begins: goes on with epoch %d, after %d of its batches, from %s.",
+            *(header["epoch"], header["batch"], self._path),
+        )
+        if header["num_replicas"] != number and any(e["is_per_replica"] for e in header["state"]):
+            _log.warning(
+                "fit begins: %d replicas saved values of their own (slots, say), and %d go on: each "
+                "with the mean.",
+                *(header["num_replicas"], number),
+            )
+        if why_not:
+            _log.warning("fit begins: the data are not continued exactly: %s.", why_not)

@@ -1,0 +1,125 @@
+"""The file that an interrupted training goes on from.
+
+HDF5, with
+* `header`: bytes of JSON, an object with "format" and "version" (below), "num_replicas" N, what the
+  callback says of the training ("epoch", "batch", "data"), and "state" and "metrics": for each
+  variable its path, dtype, shape and "is_per_replica";
+* `state/0`, `state/1`, ... and `metrics/0`, ...: the values in that order. A variable that is not
+  per replica has its shape; one that is has a dimension of N in front, in the order of the
+  replicas. Dtypes that NumPy has not (bfloat16) are kept as unsigned integers of their size.
+
+A file under its name is complete: it is written under another one, brought to the disk and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+from tf_adasum.optimizers.replica_state import Value
+
+FORMAT = "tf_adasum training"
+VERSION = 1
+_NUMPY_KINDS = "biufc"
+
+
+class TrainingWriter:
+    """Writes a file value by value; `finish` gives it its name, `abandon` leaves the old one.
+
+    Args:
+        path: the file's name.
+
+    Raises:
+        OSError: by each method, if the file can't be written.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._partial = f"{path}.partial"  # one program writes, so that one name is enough
+        self._folder = os.path.dirname(os.path.abspath(path))
+        os.makedirs(self._folder, exist_ok=True)
+        self._file = h5py.File(self._partial, "w")
+        self._listed: dict[str, list[dict[str, Any]]] = {"state": [], "metrics": []}
+
+    def add(self, group: str, path: str, value: Value) -> None:
+        """Appends a variable's value to "state" or "metrics"."""
+        listed, array = self._listed[group], value.array
+        name = f"{group}/{len(listed)}"
+        shape = array.shape[1:] if value.is_per_replica else array.shape
+        listed.append(
+            {
+                "path": path,
+                "dtype": tf.as_dtype(array.dtype).name,
+                "shape": list(shape),
+                "is_per_replica": value.is_per_replica,
+            }
+        )
+        if array.dtype.kind not in _NUMPY_KINDS:
+            array = array.view(f"u{array.dtype.itemsize}")
+        self._file.create_dataset(name, data=array)
+
+    def finish(self, header: dict[str, Any]) -> None:
+        """Completes the file and puts it in the place of the one before."""
+        header = {"format": FORMAT, "version": VERSION, **header, **self._listed}
+        self._file["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        self._file.close()
+        _to_disk(self._partial)
+        os.replace(self._partial, self._path)
+        _to_disk(self._folder)
+
+    def abandon(self) -> None:
+        """Removes what was written."""
+        try:
+            self._file.close()
+        finally:
+            if os.path.exists(self._partial):
+                os.remove(self._partial)
+
+
+class TrainingReader:
+    """Reads a file value by value.
+
+    Args:
+        path: the file's name.
+
+    Attributes:
+        header: as the module says.
+
+    Raises:
+        OSError: there is no such file, or it is none of this format.
+    """
+
+    def __init__(self, path: str):
+        self._file = h5py.File(path, "r")
+        stored = self._file.get("header")
+        header = json.loads(stored[()].tobytes()) if stored is not None else {}
+        if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
+            self._file.close()
+            raise OSError(f"no file of {FORMAT!r}, version {VERSION}")
+        self.header: dict[str, Any] = header
+
+    def value(self, group: str, number: int) -> Value:
+        """Returns the value of the variable with that number in "state" or "metrics"."""
+        listed = self.header[group][number]
+        array = np.asarray(self._file[f"{group}/{number}"][()])
+        dtype = tf.as_dtype(listed["dtype"]).as_numpy_dtype
+        if array.dtype != dtype:
+            array = array.view(dtype)
+        return Value(array, listed["is_per_replica"])
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _to_disk(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,184 @@
+"""A training's variables, saved to a file by rank 0 and restored from it on all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+import keras
+
+from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
+from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.distribute.own_variables import StateVariable, metric_variables, state_variables
+from tf_adasum.keras_hooks import calls
+from tf_adasum.optimizers.replica_state import ReplicaState, Value
+
+# What h5py raises where the disk is full, the folder not there, the file cut off.
+_FAILURES = (OSError, RuntimeError, KeyError)
+
+
+def save_training(
+    path: str, model: keras.Model, header: dict[str, Any], slots: str, in_epoch: bool
+) -> None:
+    """Saves what a training goes on from; collective. A failure leaves the file as it was.
+
+    Args:
+        path: the file, of which rank 0's counts.
+        model: a built Keras model with built optimizers.
+        header: what else `restore_training` is to return, of JSON's types.
+        slots: "per_rank" or "mean", as for `BackupAndRestore`.
+        in_epoch: whether to save what the metrics have counted.
+
+    Raises:
+        OSError: on all ranks, if rank 0 can't write.
+    """
+    state = ReplicaState(model)
+    groups = {"state": state_variables(model), "metrics": []}
+    if in_epoch:
+        groups["metrics"] = metric_variables(model)
+    header = {**header, "num_replicas": state.num_replicas}
+    failure = ""
+    with contextlib.ExitStack() as stack:
+        writer = None
+        try:
+            writer = TrainingWriter(path) if state.is_root else None
+        except _FAILURES as error:
+            failure = str(error)
+        if writer is not None:
+            stack.callback(writer.abandon)
+        for group, each in ((group, each) for group, listed in groups.items() for each in listed):
+            value = state.collect(each)  # also after a failure: the others take part
+            if writer is None or failure:
+                continue
+            try:
+                writer.add(group, each.path, _as_wanted(value, slots))
+            except _FAILURES as error:
+                failure = str(error)
+        if writer is not None and not failure:
+            try:
+                writer.finish(header)
+            except _FAILURES as error:
+                failure = str(error)
+    failure = _of_rank_0(model, failure, "whether a backup was written")
+    if failure:
+        raise OSError(
+            f"rank {_rank(model)}: Expected to write {path} on rank 0; what was saved there before "
+            f"is left as it was. Make room for it or give another backup_dir. Received: {failure}"
+        )
+
+
+def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], list[list]] | None:
+    """Restores what `save_training` saved; collective.
+
+    Args:
+        path: the file, of which rank 0's counts; others need not see it.
+        model: the same model, with built optimizers, on any number of replicas.
+
+    Returns:
+        The header, and what is to be assigned to metrics when the epoch begins: a list of
+        variables and values; None if there is no file.
+
+    Raises:
+        OSError: on all ranks, if rank 0 can't read the file.
+        ValueError: on all ranks, if it is another model's.
+    """
+    state = ReplicaState(model)
+    with contextlib.ExitStack() as stack:
+        reader, answer = None, {}
+        if state.is_root and os.path.exists(path):
+            try:
+                reader = TrainingReader(path)
+                stack.callback(reader.close)
+                answer = {"header": reader.header}
+            except _FAILURES as error:
+                answer = {"failure": str(error)}
+        answer = _of_rank_0(model, answer, "what a backup holds")
+        if "failure" in answer:
+            raise OSError(
+                f"rank {_rank(model)}: Expected a backup in {path} on rank 0, complete as this "
+                "version of tf_adasum writes it; remove it to begin anew. "
+                f"Received: {answer['failure']}"
+            )
+        if not answer:
+            return None
+        header = answer["header"]
+        variables = state_variables(model)
+        _check_alike(header["state"], variables, path, _rank(model))
+        _assign(state, reader, header, "state", variables)
+        return header, _metrics(state, reader, header, model)
+
+
+def _as_wanted(value: Value, slots: str) -> Value:
+    return Value(value.common(), False) if slots == "mean" else value
+
+
+def _assign(
+    state: ReplicaState,
+    reader: TrainingReader | None,
+    header: dict[str, Any],
+    group: str,
+    variables: list[StateVariable],
+) -> None:
+    """Each replica gets its own value where there are as many as then, else all the same."""
+    same_number = header["num_replicas"] == state.num_replicas
+    for number, (variable, listed) in enumerate(zip(variables, header[group])):
+        is_per_replica = listed["is_per_replica"] and same_number
+        value = None
+        if reader is not None:
+            value = reader.value(group, number)
+            if not is_per_replica:
+                value = Value(value.common(), False)
+        state.assign(variable, value, is_per_replica)
+
+
+def _metrics(state, reader, header, model) -> list[list]:
+    """Assigns to the metrics, which `fit` resets when the epoch begins, and keeps what they hold.
+
+    Metrics that are not those of then count from here on: they decide no weight.
+    """
+    variables = metric_variables(model)
+    if not variables or _layout(variables) != _saved_layout(header["metrics"]):
+        return []
+    _assign(state, reader, header, "metrics", variables)
+    copies = [each.variable for each in variables]
+    return [[copy, copy.numpy()] for each in copies for copy in getattr(each, "values", (each,))]
+
+
+def _check_alike(saved: list[dict], variables: list[StateVariable], path: str, rank: int) -> None:
+    mine, theirs = _layout(variables), _saved_layout(saved)
+    if mine == theirs:
+        return
+    where = next((k for k, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), None)
+    if where is None:
+        what = f"{len(saved)} variables, and {len(variables)} in the model"
+    else:
+        there, here = saved[where]["path"], variables[where].path
+        what = f"{there!r}, {theirs[where]}, where the model has {here!r}, {mine[where]}"
+    raise ValueError(
+        f"rank {rank}: Expected the backup of this model, with the same optimizer and settings of "
+        f"wrap, in {path}; remove it to begin anew. Received: {what}"
+    )
+
+
+def _layout(variables: list[StateVariable]) -> list[tuple]:
+    return [(each.variable.dtype.name, tuple(each.variable.shape)) for each in variables]
+
+
+def _saved_layout(saved: list[dict]) -> list[tuple]:
+    return [(each["dtype"], tuple(each["shape"])) for each in saved]
+
+
+def _of_rank_0(model: keras.Model, value: Any, name: str) -> Any:
+    """Rank 0's value, of JSON's types, on all ranks."""
+    communicator = calls.communicator_of(model)
+    if communicator is None:
+        return value
+    own = json.dumps(value).encode() if communicator.rank == 0 else b""
+    return json.loads(gather_bytes(own, communicator, name)[0])
+
+
+def _rank(model: keras.Model) -> int:
+    communicator = calls.communicator_of(model)
+    return 0 if communicator is None else communicator.rank

@@ -1,0 +1,107 @@
+"""Which variables of a training have one value on all replicas, and which a value of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from tf_adasum.distribute.variables import native_variable
+from tf_adasum.keras_hooks.losses import optimizers_held_by
+
+
+class StateVariable(NamedTuple):
+    """A variable of a training.
+
+    Attributes:
+        path: its path in Keras.
+        variable: the TensorFlow variable, of all local replicas.
+        is_own: whether each replica has a value of its own.
+    """
+
+    path: str
+    variable: tf.Variable
+    is_own: bool
+
+
+def state_variables(model: keras.Model) -> list[StateVariable]:
+    """Returns all that decides how a training goes on, in an order that hangs on the model alone.
+
+    Weights, the states of random layers, and everything of the optimizers (slots, iterations, the
+    learning rate, moving averages, micro-batches, the loss scale), also of those that the model or
+    a layer keeps in an attribute. Weights are a replica's own within a round of `steps_per_sync`;
+    variables of layers that are not trained always may be, as those of `BatchNormalization` are.
+
+    Args:
+        model: a built Keras model, whose optimizers are built.
+    """
+    in_round = steps_taken(model) > 0
+    trained = {id(variable) for variable in model.trainable_variables}
+    listed = [(each, in_round or id(each) not in trained) for each in model.variables]
+    for optimizer in optimizers_held_by(model):
+        own = {id(variable) for variable in own_state(optimizer)}
+        listed += [(each, id(each) in own) for each in optimizer.variables]
+    # An optimizer in a LossScaleOptimizer lists its variables, too; those of its own are own.
+    is_own: dict[int, bool] = {}
+    for each, own in listed:
+        is_own[id(each)] = is_own.get(id(each), False) or own
+    variables = list({id(each): each for each, _ in listed}.values())
+    described = [_described(each, is_own[id(each)]) for each in variables]
+    return [each for each in described if each.variable.dtype.size]  # strings hold no state
+
+
+def metric_variables(model: keras.Model) -> list[StateVariable]:
+    """Returns what metrics have counted so far: each replica counts by itself."""
+    return [_described(variable, True) for variable in model.metrics_variables]
+
+
+def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Returns the optimizer's variables in which each replica has values of its own.
+
+    In delta mode these are all but the count of steps; sums of micro-batches are in every mode.
+
+    Args:
+        optimizer: one that takes steps: of a `LossScaleOptimizer` the inner one.
+    """
+    if not optimizer.built:
+        return []
+    parts = parts_of(optimizer)
+    if parts is not None and parts.exchange.has_own_slots:
+        return [each for each in optimizer.variables if each is not optimizer._iterations]
+    sums = getattr(optimizer, "_accumulated_gradients", None) or ()
+    own = [variable for variable in sums if variable is not None]
+    return own + (parts.accumulation.variables if parts is not None else [])
+
+
+def common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Returns the optimizer's other variables: equal on all replicas."""
+    if not optimizer.built:
+        return []
+    own = {id(variable) for variable in own_state(optimizer)}
+    return [variable for variable in optimizer.variables if id(variable) not in own]
+
+
+def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Those that take steps: what loss scaling or a MultiOptimizer holds, or the model's own."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return []
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return list(getattr(inner, "optimizers", [inner]))
+
+
+def steps_taken(model: keras.Model) -> int:
+    """Of the round of local steps that is under way; 0 between rounds."""
+    wrapped = [parts for parts in map(parts_of, optimizers_of(model)) if parts is not None]
+    return max((parts.exchange.steps_taken for parts in wrapped), default=0)
+
+
+def parts_of(optimizer: keras.optimizers.Optimizer):
+    """What `wrap` composed the optimizer of; None for another. Wrapped optimizers lie above."""
+    return getattr(optimizer, "_adasum", None)
+
+
+def _described(variable: keras.Variable, is_own: bool) -> StateVariable:
+    path = getattr(variable, "path", None) or variable.name
+    return StateVariable(path, native_variable(variable), is_own)

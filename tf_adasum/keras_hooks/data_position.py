@@ -1,0 +1,207 @@
+"""Where `fit` is in its data, so that a training that was interrupted goes on there.
+
+Nobody can ask tf.data how it would shuffle next: a pipeline takes new seeds whenever an iterator
+over it is made. What counts is therefore how often that happened. A program that is started again
+and seeded as before repeats what it did before `fit`; here the iterators of the epochs that are
+over are made once more, without their data, then the batches of the epoch that was interrupted
+are read and not trained on. So an epoch has the order that it would have had.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+from keras.src.trainers.data_adapters.generator_data_adapter import GeneratorDataAdapter
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from tensorflow.python.eager import context as eager_context
+
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+
+require_hooks(TFEpochIterator, "__init__", "_enumerate_iterator", "_get_iterator")
+require_reads(
+    TFEpochIterator._enumerate_iterator, "_current_iterator", "_get_iterator", "_steps_seen"
+)
+require_hooks(DataAdapter, "on_epoch_begin", "on_epoch_end")
+require_hooks(eager_context, "global_seed")
+
+# What happened to data: an epoch began or ended, an iterator was made, or made and read from.
+_BEGIN, _END, _MADE, _READ = "beiI"
+
+
+def install() -> None:
+    """Lets `TFEpochIterator` note what it does, and begin in the midst of an epoch."""
+    make = TFEpochIterator.__init__
+    get = TFEpochIterator._get_iterator
+    enumerate_ = TFEpochIterator._enumerate_iterator
+
+    @functools.wraps(make)
+    def make_and_note(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self._adasum_progress = Progress(self, bool(kwargs.get("shuffle")))
+        call = calls.current()
+        if call is not None and call.name == "fit" and call.data is None:  # later: validation
+            call.data = self._adasum_progress
+
+    @functools.wraps(get)
+    def get_and_note(self):
+        self._adasum_progress.note(_MADE)
+        return get(self)
+
+    @functools.wraps(enumerate_)
+    def enumerate_from(self) -> Iterator[tuple]:
+        progress = self._adasum_progress
+        first = progress.begin_epoch()
+        for begin, end, iterator in enumerate_(self):
+            progress.note_read()
+            if end >= first:
+                yield begin, end, iterator
+            elif not progress.pass_over(end - begin + 1, iterator):
+                return
+
+    TFEpochIterator.__init__ = make_and_note
+    TFEpochIterator._get_iterator = get_and_note
+    TFEpochIterator._enumerate_iterator = enumerate_from
+
+
+class Progress:
+    """What a call of `fit` did with its data so far.
+
+    Args:
+        iterator: the epoch iterator of `fit`.
+        shuffles: whether Keras shuffles.
+    """
+
+    def __init__(self, iterator: TFEpochIterator, shuffles: bool):
+        self._iterator = iterator
+        self._adapter = iterator.data_adapter
+        self._shuffles = shuffles or isinstance(self._adapter, TFDatasetAdapter)
+        self._seed = eager_context.global_seed()
+        self._events: list[str] = []
+        self._begin: dict[str, Any] = {}
+        self._resumed: tuple[dict[str, Any], int] | None = None
+        self._reads_what_is_over = not isinstance(self._adapter, GeneratorDataAdapter)
+        for name, event in (("on_epoch_begin", _BEGIN), ("on_epoch_end", _END)):
+            self._note_calls(name, event)
+
+    def position(self, in_epoch: bool) -> dict[str, Any]:
+        """Returns what `resume` takes, made of numbers and strings.
+
+        Args:
+            in_epoch: whether it is that of the epoch under way, or of the next one.
+        """
+        return dict(self._begin) if in_epoch else self._now()
+
+    def resume(self, position: dict[str, Any], batch: int) -> str:
+        """Lets the next epoch go on as another process would have gone on.
+
+        Args:
+            position: what `position` returned there.
+            batch: how many batches of the epoch are done.
+
+        Returns:
+            Why the data can't be those that would have come; empty if they are.
+        """
+        done, number = position["num_batches"], self._iterator._num_batches
+        if batch and done and number and done != number:
+            batch = batch * number // done  # of other batches than before
+        self._resumed = (position, batch)
+        if position["kind"] != type(self._adapter).__name__:
+            self._reads_what_is_over = False
+            return f"they are read by {type(self._adapter).__name__}, and were by {position['kind']}"
+        if isinstance(self._adapter, GeneratorDataAdapter):
+            return "they come from a generator, which begins anew"
+        if done != number and done and number:
+            return f"an epoch had {done} batches, and has {number}"
+        seed = position["seed"]
+        if self._shuffles and (seed is None or seed != self._seed):
+            return (
+                f"TensorFlow's seed was {seed} and is {self._seed}, so that they are shuffled "
+                "otherwise; call keras.utils.set_random_seed at the program's begin"
+            )
+        return ""
+
+    def note(self, event: str) -> None:
+        """Remembers an event."""
+        self._events.append(event)
+
+    def note_read(self) -> None:
+        """Remembers that the last iterator is read from."""
+        for index in reversed(range(len(self._events))):
+            if self._events[index] in (_MADE, _READ):
+                self._events[index] = _READ
+                return
+
+    def begin_epoch(self) -> int:
+        """Makes good for what another process did, once; returns the first batch to train on."""
+        first = 0
+        if self._resumed is not None:
+            (position, first), self._resumed = self._resumed, None
+            if self._reads_what_is_over:
+                self._repeat(position)
+        self._begin = self._now()
+        return first
+
+    def pass_over(self, number: int, iterator: Iterator) -> bool:
+        """Reads batches that were trained on before; returns whether there were so many."""
+        if not self._reads_what_is_over:
+            return True
+        try:
+            for _ in range(number):
+                next(iterator)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            return False
+        return True
+
+    def _now(self) -> dict[str, Any]:
+        # With steps_per_epoch an epoch goes on where the one before ended.
+        goes_on = self._iterator.steps_per_epoch and self._iterator._current_iterator is not None
+        return {
+            "kind": type(self._adapter).__name__,
+            "events": "".join(self._events),
+            "read": self._iterator._steps_seen if goes_on else None,
+            "num_batches": self._iterator._num_batches,
+            "seed": self._seed,
+        }
+
+    def _repeat(self, position: dict[str, Any]) -> None:
+        mine, events = "".join(self._events), position["events"]
+        if not events.lower().startswith(mine.lower()):
+            return
+        last = max(events.rfind(_MADE), events.rfind(_READ))
+        # The order of a PyDataset is drawn when the first batch is asked for.
+        draws_late = isinstance(self._adapter, PyDatasetAdapter)
+        current = None
+        for index in range(len(mine), len(events)):
+            event = events[index]
+            if event == _BEGIN:
+                self._adapter.on_epoch_begin()
+            elif event == _END:
+                self._adapter.on_epoch_end()
+            else:
+                current = iter(self._iterator._get_iterator())
+                goes_on = index == last and position["read"] is not None
+                if event == _READ:
+                    self.note_read()
+                    self.pass_over(int(draws_late and not goes_on), current)
+        if position["read"] is not None and current is not None:
+            self.pass_over(position["read"], current)
+            self._iterator._current_iterator = current
+            self._iterator._steps_seen = position["read"]
+        if self._iterator._num_batches is None:
+            self._iterator._num_batches = position["num_batches"]
+
+    def _note_calls(self, name: str, event: str) -> None:
+        original = getattr(self._adapter, name)
+
+        def noted():
+            self.note(event)
+            original()
+
+        setattr(self._adapter, name, noted)
