@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 
 import keras
@@ -13,8 +14,6 @@ import tensorflow as tf
 import tf_adasum
 from tests.training.replicas import (
     LOCAL,
-    NUM_FEATURES,
-    NUM_OUTPUTS,
     barrier,
     examples,
     shared_path,
@@ -146,7 +145,7 @@ def check_resumes(ends, *begin, **options):
         fit(first, data, backup(folder, save_freq=ends[0]), Interrupt(ends[0]))
     barrier()
     assert not all(map(np.array_equal, first.get_weights(), initial))
-    for last, end in zip(ends, ends[1:]):
+    for last, end in itertools.pairwise(ends):
         interrupt(folder, end - last, begin, save_freq=end - last)
     resumed, data = begin()
     rest = fit(resumed, data, backup(folder))

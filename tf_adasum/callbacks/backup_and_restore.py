@@ -186,8 +186,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         )
         if header["num_replicas"] != number and any(e["is_per_replica"] for e in header["state"]):
             _log.warning(
-                "fit begins: %d replicas saved values of their own (slots, say), and %d go on: each "
-                "with the mean.",
+                "fit begins: %d replicas saved values of their own (slots, say), and %d go on, "
+                "each with the mean.",
                 *(header["num_replicas"], number),
             )
         if why_not:

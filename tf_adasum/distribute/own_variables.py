@@ -15,11 +15,13 @@ class StateVariable(NamedTuple):
     """A variable of a training.
 
     Attributes:
+        name: equal on all ranks, where Keras may number layers by what else a rank has made.
         path: its path in Keras.
         variable: the TensorFlow variable, of all local replicas.
         is_own: whether each replica has a value of its own.
     """
 
+    name: str
     path: str
     variable: tf.Variable
     is_own: bool
@@ -47,13 +49,12 @@ def state_variables(model: keras.Model) -> list[StateVariable]:
     for each, own in listed:
         is_own[id(each)] = is_own.get(id(each), False) or own
     variables = list({id(each): each for each, _ in listed}.values())
-    described = [_described(each, is_own[id(each)]) for each in variables]
-    return [each for each in described if each.variable.dtype.size]  # strings hold no state
+    return _described([(each, is_own[id(each)]) for each in variables], "variable")
 
 
 def metric_variables(model: keras.Model) -> list[StateVariable]:
     """Returns what metrics have counted so far: each replica counts by itself."""
-    return [_described(variable, True) for variable in model.metrics_variables]
+    return _described([(each, True) for each in model.metrics_variables], "variable of metrics")
 
 
 def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -102,6 +103,10 @@ def parts_of(optimizer: keras.optimizers.Optimizer):
     return getattr(optimizer, "_adasum", None)
 
 
-def _described(variable: keras.Variable, is_own: bool) -> StateVariable:
-    path = getattr(variable, "path", None) or variable.name
-    return StateVariable(path, native_variable(variable), is_own)
+def _described(listed: list[tuple[keras.Variable, bool]], what: str) -> list[StateVariable]:
+    return [
+        StateVariable(f"{what} {number} of {len(listed)}", path, native_variable(each), is_own)
+        for number, (each, is_own) in enumerate(listed, start=1)
+        for path in [getattr(each, "path", None) or each.name]
+        if native_variable(each).dtype.size  # strings hold no state
+    ]

@@ -114,7 +114,9 @@ class Progress:
         self._resumed = (position, batch)
         if position["kind"] != type(self._adapter).__name__:
             self._reads_what_is_over = False
-            return f"they are read by {type(self._adapter).__name__}, and were by {position['kind']}"
+            return (
+                f"they are read by {type(self._adapter).__name__}, and were by {position['kind']}"
+            )
         if isinstance(self._adapter, GeneratorDataAdapter):
             return "they come from a generator, which begins anew"
         if done != number and done and number:

@@ -67,7 +67,7 @@ class ReplicaState:
         if self._communicator is not None:
             splits = [0] * self._num_ranks
             splits[0] = self._num_local
-            rows = self._deal(rows, splits, f"{state.path}: to rank 0")
+            rows = self._deal(rows, splits, f"{state.name}: to rank 0")
         if not self.is_root:
             return None
         first = rows[0].tobytes()
@@ -88,12 +88,12 @@ class ReplicaState:
             rows = no_rows if value is None else value.array
             if self._communicator is not None:
                 splits = [self._num_local if self.is_root else 0] * self._num_ranks
-                rows = self._deal(rows, splits, f"{state.path}: to all ranks")
+                rows = self._deal(rows, splits, f"{state.name}: to all ranks")
         else:
             own = copies[0].read_value() if value is None else tf.constant(value.array)
             if self._communicator is not None:
                 with tf.device("CPU:0"):
-                    own = broadcast(own, 0, self._communicator, f"{state.path}: to all ranks")
+                    own = broadcast(own, 0, self._communicator, f"{state.name}: to all ranks")
             rows = [own] * len(copies)
         for copy, row in zip(copies, rows):
             copy.assign(row)
