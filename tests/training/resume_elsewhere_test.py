@@ -1,4 +1,4 @@
-"""What a training is resumed from on other numbers of replicas, and what is refused on all ranks."""
+"""A training resumed on other numbers of replicas, and what is refused on all ranks."""
 
 from __future__ import annotations
 
