@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cc/algorithms/squared_norms.h"
 #include "cc/core/arithmetic.h"
 #include "cc/core/scratch.h"
 #include "cc/core/segments.h"
@@ -26,6 +27,7 @@ struct LeafScratch {
   Scratch receive;  // the receive buffer, for peers whose memory can't be read
   // The moments of one level, own and a peer's.
   std::vector<Moments> moments, their_moments;
+  NormsScratch norms;
 };
 
 // One leaf's share of an allreduce of a list of tensors of one dtype.
@@ -37,6 +39,9 @@ struct LeafTensors {
   // may be this leaf's own input of the same segment: it is written only after all peers have
   // read what they want of it.
   const std::vector<void*>& outputs;
+  // One per segment, found on the way and the same bits on all leaves; null where nobody asks,
+  // which all leaves do alike. They stay as they are for a reduction that needs no moments.
+  SquaredNorms* norms = nullptr;
 };
 
 // What a collective works with, from the choice of the algorithm down. All must outlive it.

@@ -38,6 +38,7 @@ class Direct {
         arithmetic_(context.arithmetic),
         scratch_(context.scratch),
         buffer_(tensors, context),
+        norms_(tensors.norms),
         rank_(transport_.rank()),
         size_(transport_.size()),
         tree_(MakeTree(size_)),
@@ -105,6 +106,7 @@ class Direct {
   Arithmetic& arithmetic_;
   LeafScratch& scratch_;
   FusionBuffer buffer_;
+  SquaredNorms* const norms_;
   const int rank_;
   const int size_;
   const std::vector<TreeNode> tree_;
@@ -160,6 +162,10 @@ bool Direct::LearnWeights() {
     if (!WeightsOfTree(reduction_, tree_, size_, buffer_.dtype(), &grams[segment * GramSize(size_)],
                        &weights_[segment * size_])) {
       return false;
+    }
+    if (norms_ != nullptr) {
+      norms_[segment] =
+          NormsOfSum(size_, &grams[segment * GramSize(size_)], &weights_[segment * size_]);
     }
   }
   return true;

@@ -110,13 +110,24 @@ void Halving::SumOverBlock() {
   int64_t num_bytes = static_cast<int64_t>(moments_.size() * sizeof(Moments));
   for (int round = 1; round <= level_.distance; round *= 2) {
     int peer = in_.transport.rank() ^ round;
-    in_.transport.SendRecv({peer, moments_.data(), num_bytes}, {peer, theirs.data(), num_bytes});
+    if (in_.norms.is_wanted() && round == level_.distance) {  // the other vector's
+      in_.norms.SwapMoments(in_.transport, peer, moments_, &theirs);
+    } else {
+      in_.transport.SendRecv({peer, moments_.data(), num_bytes}, {peer, theirs.data(), num_bytes});
+    }
     for (size_t i = 0; i < moments_.size(); ++i) {
       moments_[i].dot += theirs[i].dot;
       moments_[i].left_norm2 += theirs[i].left_norm2;
       moments_[i].right_norm2 += theirs[i].right_norm2;
     }
   }
+  if (in_.norms.is_wanted()) {
+    in_.norms.Meet(in_.reduction, LeavesThatMeet(), level_.is_left, moments_);
+  }
+}
+
+LeafCounts Halving::LeavesThatMeet() const {
+  return CountLeaves(in_.transport.rank(), in_.transport.size(), level_.distance);
 }
 
 // From the last chunk to the first: the last chunks are still in the cache. Slots are reused
@@ -147,9 +158,8 @@ void Halving::CombineChunks() {
 
 void Halving::CombineChunk(int64_t i) {
   const std::vector<Piece> pieces = Pieces(i, in_.buffer.Work(chunks_.keep(i)), is_last_);
-  in_.reduction.Combine({in_.buffer.dtype(), pieces,
-                         CountLeaves(in_.transport.rank(), in_.transport.size(), level_.distance),
-                         is_last_, moments_, in_.arithmetic});
+  in_.reduction.Combine(
+      {in_.buffer.dtype(), pieces, LeavesThatMeet(), is_last_, moments_, in_.arithmetic});
 }
 
 std::vector<Piece> Halving::Pieces(int64_t i, void* out, bool is_final) const {

@@ -30,6 +30,7 @@ struct SlotRing {
 struct HalvingContext : CollectiveContext {
   const Schedule& schedule;
   FusionBuffer& buffer;
+  NormsOnTheWay& norms;
   SlotRing slots;
 
   Chunks ChunksWith(int peer, Range keep, Range give) const {
@@ -60,6 +61,7 @@ class Halving {
  private:
   void ExchangeChunks();
   void SumOverBlock();
+  LeafCounts LeavesThatMeet() const;
   void CombineChunks();
   void CombineChunk(int64_t i);
   void PostResult(int64_t i);

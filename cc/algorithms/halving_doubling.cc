@@ -20,9 +20,10 @@ class Allreduce {
   Allreduce(const LeafTensors& tensors, const CollectiveContext& context)
       : transport_(context.transport),
         buffer_(tensors, context),
+        norms_(tensors.norms, tensors.segments.size(), context.scratch.norms),
         all_(buffer_.all()),
         schedule_(MakeSchedule(transport_.rank(), transport_.size(), all_.size())),
-        context_{context, schedule_, buffer_, {}} {}
+        context_{context, schedule_, buffer_, norms_, {}} {}
 
   void Run() {
     Open();
@@ -68,6 +69,9 @@ class Allreduce {
     ExchangeAhead(
         chunks.size(), peer, send, [&](int64_t) { return Recv{peer, nullptr, 0}; },
         [](int64_t, const void*) {});
+    if (norms_.is_wanted()) {
+      transport_.SendRecv({peer, nullptr, 0}, {peer, norms_.to_find(), norms_.found_bytes()});
+    }
     ReceiveAll(chunks);
   }
 
@@ -108,6 +112,10 @@ class Allreduce {
 
   void ReturnToFolded() {
     const int peer = schedule_.fold_peer;
+    // The one message that is there for the norms alone: results go from where they lie.
+    if (norms_.is_wanted()) {
+      transport_.SendRecv({peer, norms_.found(), norms_.found_bytes()}, {peer, nullptr, 0});
+    }
     const Chunks chunks = context_.ChunksWith(peer, all_, {});
     transport_.Announce(chunks.size());
     auto send = [&](int64_t i) {
@@ -120,6 +128,7 @@ class Allreduce {
 
   Transport& transport_;
   FusionBuffer buffer_;
+  NormsOnTheWay norms_;
   const Range all_;
   const Schedule schedule_;
   HalvingContext context_;

@@ -1,9 +1,12 @@
 #include "cc/algorithms/recursive_doubling.h"
 
+#include <cstring>
 #include <vector>
 
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/schedule.h"
+#include "cc/algorithms/squared_norms.h"
+#include "cc/core/bytes.h"
 
 namespace adasum {
 namespace {
@@ -17,34 +20,51 @@ class Doubling {
         buffer_(tensors, context),
         all_(buffer_.all()),
         num_bytes_(buffer_.Bytes(all_)),
-        received_(context.scratch.receive.Get(num_bytes_)),
+        norms_(tensors.norms, buffer_.num_segments(), context.scratch.norms),
+        received_(context.scratch.receive.Get(num_bytes_ + norms_.found_bytes())),
         schedule_(MakeSchedule(transport_.rank(), transport_.size(), all_.size())) {}
 
   void Run() {
     buffer_.Open(all_, 0);
     if (schedule_.fold == Fold::kGives) return GiveAll();
     if (schedule_.fold == Fold::kTakes) {
-      Receive(schedule_.fold_peer);
+      Receive(schedule_.fold_peer, nullptr, 0);
       Combine({0, schedule_.fold_peer, all_, {}, true});
     }
     for (const Level& level : schedule_.levels) {
-      const void* own = buffer_.Packed(all_, buffer_.Work(all_));
-      transport_.SendRecv({level.peer, own, num_bytes_}, {level.peer, received_, num_bytes_});
+      Swap(level.peer);
       Combine(level);
     }
-    if (schedule_.fold == Fold::kTakes) Give(schedule_.fold_peer, buffer_.Work(all_));
+    if (schedule_.fold == Fold::kTakes) {
+      Give(schedule_.fold_peer, buffer_.Work(all_), norms_.found(), norms_.found_bytes());
+    }
   }
 
  private:
-  void Give(int peer, const void* bytes) {
-    transport_.SendRecv({peer, bytes, num_bytes_}, {peer, nullptr, 0});
+  // A vector goes with what is behind it in one message: norms, where they are asked for.
+  void Give(int peer, const void* vector, const void* behind, int64_t behind_bytes) {
+    const void* message = norms_.Message(vector, num_bytes_, behind, behind_bytes);
+    transport_.SendRecv({peer, message, num_bytes_ + behind_bytes}, {peer, nullptr, 0});
   }
-  void Receive(int peer) { transport_.SendRecv({peer, nullptr, 0}, {peer, received_, num_bytes_}); }
+  void Receive(int peer, void* behind, int64_t behind_bytes) {
+    transport_.SendRecv({peer, nullptr, 0}, {peer, received_, num_bytes_ + behind_bytes});
+    TakeBehind(behind, behind_bytes);
+  }
+  void Swap(int peer) {
+    const int64_t num_bytes = num_bytes_ + norms_.num_bytes();
+    const void* own = buffer_.Packed(all_, buffer_.Work(all_));
+    const void* message = norms_.Message(own, num_bytes_, norms_.own(), norms_.num_bytes());
+    transport_.SendRecv({peer, message, num_bytes}, {peer, received_, num_bytes});
+    TakeBehind(norms_.theirs(), norms_.num_bytes());
+  }
+  void TakeBehind(void* to, int64_t num_bytes) {
+    if (num_bytes > 0) std::memcpy(to, At(received_, num_bytes_), num_bytes);
+  }
 
   // A leaf beyond the power of two.
   void GiveAll() {
-    Give(schedule_.fold_peer, buffer_.Packed(all_, buffer_.Work(all_)));
-    Receive(schedule_.fold_peer);
+    Give(schedule_.fold_peer, buffer_.Packed(all_, buffer_.Work(all_)), nullptr, 0);
+    Receive(schedule_.fold_peer, norms_.to_find(), norms_.found_bytes());
     buffer_.Deliver(all_, received_);
   }
 
@@ -58,9 +78,9 @@ class Doubling {
       arithmetic_.AddMoments(buffer_.dtype(), pieces, moments.data());
       arithmetic_.AwaitMoments();
     }
-    reduction_.Combine({buffer_.dtype(), pieces,
-                        CountLeaves(transport_.rank(), transport_.size(), level.distance), is_last,
-                        moments, arithmetic_});
+    const LeafCounts leaves = CountLeaves(transport_.rank(), transport_.size(), level.distance);
+    if (norms_.is_wanted()) norms_.Meet(reduction_, leaves, level.is_left, moments);
+    reduction_.Combine({buffer_.dtype(), pieces, leaves, is_last, moments, arithmetic_});
     buffer_.SetCombined();
   }
 
@@ -70,6 +90,7 @@ class Doubling {
   FusionBuffer buffer_;
   const Range all_;
   const int64_t num_bytes_;
+  NormsOnTheWay norms_;
   void* const received_;  // where partners' vectors arrive
   const Schedule schedule_;
 };

@@ -44,14 +44,44 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
   return room;
 }
 
-void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) {
+namespace {
+
+constexpr SquaredNorms kOfNothing{0, 0};
+
+// A leaf without others has no moments: its squared norm takes a pass of its own.
+void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) {
+  std::vector<Moments> moments(tensors.segments.size());
+  const FusionBuffer buffer(tensors, context);
+  context.arithmetic.AddMoments(
+      tensors.dtype, buffer.Pieces(buffer.all(), nullptr, nullptr, nullptr, false), moments.data());
+  context.arithmetic.AwaitMoments();
+  for (size_t i = 0; i < moments.size(); ++i) {
+    tensors.norms[i] = {moments[i].left_norm2, moments[i].left_norm2};
+  }
+}
+
+void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
   const int64_t num_bytes = tensors.segments.num_elements() * ElementBytes(tensors.dtype);
-  if (num_bytes == 0) return;
-  if (context.transport.size() == 1) return FusionBuffer(tensors, context).DeliverInputs();
+  if (num_bytes == 0) {
+    if (tensors.norms != nullptr) std::fill_n(tensors.norms, tensors.segments.size(), kOfNothing);
+    return;
+  }
+  if (context.transport.size() == 1) {
+    if (tensors.norms != nullptr) MeasureAlone(tensors, context);
+    return FusionBuffer(tensors, context).DeliverInputs();
+  }
   const Algorithm algorithm = SelectAlgorithm(context.transport, num_bytes);
   if (algorithm == Algorithm::kRecursiveDoubling) return RecursiveDoubling(tensors, context);
   if (algorithm == Algorithm::kDirect && DirectAllreduce(tensors, context)) return;
   HalvingDoubling(tensors, context);
+}
+
+}  // namespace
+
+void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) {
+  LeafTensors asked(tensors);
+  if (!context.reduction.NeedsMoments()) asked.norms = nullptr;
+  Reduce(asked, context);
 }
 
 }  // namespace adasum

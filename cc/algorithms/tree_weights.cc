@@ -105,4 +105,17 @@ bool WeightsOfTree(const Reduction& reduction, const std::vector<TreeNode>& tree
          });
 }
 
+SquaredNorms NormsOfSum(int n, const double* gram, const double* weights) {
+  SquaredNorms norms{0, 0};
+  for (int i = 0; i < n; ++i) {
+    norms.leaves += gram[GramIndex(n, i, i)];
+    for (int j = 0; j < n; ++j) {
+      if (weights[i] == 0 || weights[j] == 0) continue;  // not 0 * infinity
+      norms.result += weights[i] * (weights[j] * gram[GramIndex(n, i, j)]);
+    }
+  }
+  if (norms.result < 0) norms.result = 0;  // rounding, where leaves cancel; NaN stays
+  return norms;
+}
+
 }  // namespace adasum

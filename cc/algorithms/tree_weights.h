@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/algorithms/schedule.h"
+#include "cc/algorithms/squared_norms.h"
 #include "cc/core/arithmetic.h"
 #include "cc/reductions/reduction.h"
 
@@ -18,6 +19,9 @@ namespace adasum {
 // then.
 bool WeightsOfTree(const Reduction& reduction, const std::vector<TreeNode>& tree, int n,
                    DType dtype, const double* gram, double* weights);
+
+// Of the sum of the n leaves with these weights.
+SquaredNorms NormsOfSum(int n, const double* gram, const double* weights);
 
 }  // namespace adasum
 

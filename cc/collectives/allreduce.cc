@@ -23,7 +23,8 @@ std::string Signature(const AllreduceTensors& tensors, const ReductionSpec& spec
   return "allreduce(" + spec.Text() + ") of " + std::to_string(tensors.shapes.size()) + " " +
          DTypeName(tensors.dtype) + " tensors " + ShapesText(tensors.shapes) + " from " +
          std::to_string(tensors.inputs.size()) + " replicas" +
-         (tensors.device == nullptr ? "" : " on GPUs");
+         (tensors.device == nullptr ? "" : " on GPUs") +
+         (tensors.norms == nullptr ? "" : ", measured");
 }
 
 // Throws InvalidArgument.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/algorithms/squared_norms.h"
 #include "cc/arithmetic/parallel_arithmetic.h"
 #include "cc/collectives/device_tensors.h"
 #include "cc/core/dtype.h"
@@ -31,6 +32,10 @@ struct AllreduceTensors {
   LendThread lend = nullptr;
   // Null where they are in host memory; alike on all ranks.
   std::shared_ptr<DeviceTensors> device = nullptr;
+  // One per tensor, as LeafTensors::norms, with hosts' results for leaves where there is a local
+  // reduction; null where nobody asks, on all ranks alike. NaN where there is no Adasum of several
+  // in host memory.
+  SquaredNorms* norms = nullptr;
 };
 
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.

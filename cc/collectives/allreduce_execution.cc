@@ -1,5 +1,6 @@
 #include "cc/collectives/allreduce_execution.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -46,6 +47,9 @@ class Execution {
         num_replicas_(static_cast<int>(tensors.inputs.size())) {}
 
   void Run() {
+    if (tensors_.norms != nullptr) {
+      std::fill_n(tensors_.norms, segments_.size(), SquaredNorms());
+    }
     state_.leaves.Open(num_replicas_);
     if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
       state_.scratch.resize(num_replicas_);
@@ -82,7 +86,8 @@ class Execution {
       ReduceReplicas(*spec_.inside, &hierarchy, arithmetic);
     }
     TimelineSpan span(context_.timeline, "across hosts");
-    hierarchy.CombineHosts(*spec_.across, tensors_.dtype, segments_, tensors_.outputs, arithmetic);
+    hierarchy.CombineHosts(*spec_.across, tensors_.dtype, segments_, tensors_.outputs, arithmetic,
+                           tensors_.norms);
   }
 
   // Over all replicas of all ranks, in one tree, or of the ranks of this host alone where there is
@@ -91,7 +96,7 @@ class Execution {
     std::vector<std::optional<Error>> lacking(num_replicas_);
     auto reduce = [&](int replica, Transport& wire) {
       const CollectiveContext with{reduction, wire, arithmetic, state_.scratch[replica]};
-      lacking[replica] = ReduceReplica(replica, with);
+      lacking[replica] = ReduceReplica(replica, with, hierarchy == nullptr);
     };
     if (num_replicas_ == 1) {
       reduce(0, hierarchy ? hierarchy->host() : context_.transport);
@@ -109,11 +114,12 @@ class Execution {
 
   // Returns the error if a device lacks memory, which all leaves find out: an exception would end
   // the waits of the other replicas, of which some may still have to tell other ranks.
-  std::optional<Error> ReduceReplica(int replica, const CollectiveContext& with) {
+  std::optional<Error> ReduceReplica(int replica, const CollectiveContext& with, bool is_whole) {
     // The result is the same on every leaf; the first one writes it for the process.
     const std::vector<void*> no_outputs;
     const LeafTensors leaf{tensors_.dtype, segments_, tensors_.inputs[replica],
-                           replica == 0 ? tensors_.outputs : no_outputs};
+                           replica == 0 ? tensors_.outputs : no_outputs,
+                           is_whole ? Norms(replica) : nullptr};
     if (tensors_.device == nullptr) {
       ReduceInBlocks(leaf, with);
       with.arithmetic.Finish();
@@ -126,6 +132,15 @@ class Execution {
       if (!error.is_common()) throw;
       return error;
     }
+  }
+
+  // All leaves must ask, where any does.
+  SquaredNorms* Norms(int replica) {
+    if (tensors_.norms == nullptr || tensors_.device != nullptr) return nullptr;
+    if (replica == 0) return tensors_.norms;
+    std::vector<SquaredNorms>& unread = state_.scratch[replica].norms.unread;
+    unread.resize(segments_.size());
+    return unread.data();
   }
 
   // In one block: a device's memory is no cache, and every launch costs the same. `leaf` must

@@ -35,7 +35,8 @@ void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context
       if (!tensors.outputs.empty()) outputs.push_back(tensors.outputs[end]);
     }
     const Segments segments(num_elements);
-    ReduceLeaves({tensors.dtype, segments, inputs, outputs}, context);
+    SquaredNorms* const norms = tensors.norms == nullptr ? nullptr : tensors.norms + begin;
+    ReduceLeaves({tensors.dtype, segments, inputs, outputs, norms}, context);
     begin = end;
   }
 }

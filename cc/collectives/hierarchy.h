@@ -47,8 +47,11 @@ class Hierarchy {
 
   // Stages 2 and 3, collective. `results` holds, per segment, this host's result on entry and that
   // of all hosts on return; null where a segment is empty. With one host nothing is to be done.
+  // `norms` are as those of LeafTensors, with the hosts' results for leaves; with one host they
+  // stay as they are.
   void CombineHosts(const Reduction& reduction, DType dtype, const Segments& segments,
-                    const std::vector<void*>& results, Arithmetic& arithmetic);
+                    const std::vector<void*>& results, Arithmetic& arithmetic,
+                    SquaredNorms* norms = nullptr);
 
  private:
   struct Tensors;
@@ -57,8 +60,10 @@ class Hierarchy {
   Range Run(const Segments& segments, int k) const;
   void ReduceOwnRun(const Reduction& reduction, const Tensors& tensors);
   void SpreadRuns(const Tensors& tensors);
-  // One chunk of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list.
-  void SpreadParts(const Tensors& tensors, const std::vector<Range>& parts);
+  // One chunk of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list;
+  // behind it lie the norms of the segments norms_of[k], where they are asked for.
+  void SpreadParts(const Tensors& tensors, const std::vector<Range>& parts,
+                   const std::vector<Range>& norms_of);
   // Memory that the others of this host can read.
   void* Shown(int64_t num_bytes);
 

@@ -16,6 +16,8 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
+constexpr char kMeasuredAllreduce[] = "AdasumMeasuredAllreduce";
+
 Shape ToShape(const tensorflow::TensorShape& shape) {
   Shape sizes;
   for (int i = 0; i < shape.dims(); ++i) sizes.push_back(shape.dim_size(i));
@@ -29,7 +31,8 @@ class AllreduceOp : public AsyncOpKernel {
  public:
   explicit AllreduceOp(OpKernelConstruction* context)
       : AsyncOpKernel(context),
-        is_on_gpu_(context->device_type() == tensorflow::DeviceType(tensorflow::DEVICE_GPU)) {
+        is_on_gpu_(context->device_type() == tensorflow::DeviceType(tensorflow::DEVICE_GPU)),
+        measures_(context->def().op() == kMeasuredAllreduce) {
     OP_REQUIRES_OK(context, context->GetAttr("num_inputs", &num_inputs_));
     OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
@@ -101,6 +104,14 @@ class AllreduceOp : public AsyncOpKernel {
       TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output({1 + i}, i, shape, &output));
       tensors->outputs.push_back(output->data());
     }
+    return measures_ ? AllocateNorms(context, tensors) : absl::OkStatus();
+  }
+
+  absl::Status AllocateNorms(OpKernelContext* context, AllreduceTensors* tensors) const {
+    static_assert(sizeof(SquaredNorms) == 2 * sizeof(double), "a row of two numbers");
+    Tensor* norms = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors_, {num_tensors_, 2}, &norms));
+    tensors->norms = static_cast<SquaredNorms*>(norms->data());
     return absl::OkStatus();
   }
 
@@ -118,6 +129,7 @@ class AllreduceOp : public AsyncOpKernel {
   }
 
   const bool is_on_gpu_;
+  const bool measures_;
   int num_inputs_;
   int num_tensors_;
   std::string reduction_;
@@ -127,6 +139,7 @@ class AllreduceOp : public AsyncOpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumAllreduce").Device(tensorflow::DEVICE_CPU), AllreduceOp);
+REGISTER_KERNEL_BUILDER(Name(kMeasuredAllreduce).Device(tensorflow::DEVICE_CPU), AllreduceOp);
 #if defined(ADASUM_CUDA)
 REGISTER_KERNEL_BUILDER(
     Name("AdasumAllreduce").Device(tensorflow::DEVICE_GPU).HostMemory("communicator"), AllreduceOp);

@@ -25,6 +25,14 @@ absl::Status AllreduceShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
+// The same, and behind them two numbers for each tensor.
+absl::Status MeasuredAllreduceShapes(InferenceContext* context) {
+  TF_RETURN_IF_ERROR(AllreduceShapes(context));
+  const int num_tensors = context->num_outputs() - 1;
+  context->set_output(num_tensors, context->Matrix(num_tensors, 2));
+  return absl::OkStatus();
+}
+
 absl::Status BroadcastShapes(InferenceContext* context) {
   for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(1 + i));
   return absl::OkStatus();
@@ -90,6 +98,25 @@ REGISTER_OP("AdasumAllreduce")
         "local_reduction first by that inside every host, then by the reduction across hosts. "
         "caller_waits: the thread that calls the kernel has nothing else to do, and may carry it "
         "out.");
+
+REGISTER_OP("AdasumMeasuredAllreduce")
+    .Input("communicator: resource")
+    .Input("inputs: num_inputs * T")
+    .Output("outputs: num_tensors * T")
+    .Output("norms: double")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Attr("num_inputs: int >= 1")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reduction: string = 'adasum'")
+    .Attr("local_reduction: string = ''")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(MeasuredAllreduceShapes)
+    .Doc(
+        "As AdasumAllreduce. norms: for each tensor the squared norm of the result before it is "
+        "rounded, and the sum of the squared norms of all leaves; of the hosts' results with a "
+        "local_reduction. NaN where no Adasum of several leaves is made.");
 
 REGISTER_OP("AdasumBroadcast")
     .Input("communicator: resource")

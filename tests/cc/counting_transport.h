@@ -20,11 +20,13 @@ class CountingTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override {
     before_();
     num_bytes += send.num_bytes;
+    num_messages += send.num_bytes > 0;
     inner_.SendRecv(send, recv);
   }
   const void* Exchange(const Send& send, const Recv& recv) override {
     before_();
     num_bytes += send.num_bytes;
+    num_messages += send.num_bytes > 0;
     return inner_.Exchange(send, recv);
   }
   void Post(const Send& send, const Recv& recv) override { inner_.Post(send, recv); }
@@ -41,6 +43,7 @@ class CountingTransport : public Transport {
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
 
   int64_t num_bytes = 0;
+  int64_t num_messages = 0;
 
  private:
   Transport& inner_;

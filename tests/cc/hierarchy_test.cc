@@ -96,7 +96,7 @@ class Ranks {
   }
 
   // Runs `rounds` requests, between which the ranks agree on nothing but their number; returns how
-  // many elements were wrong on any rank.
+  // many elements and norms were wrong on any rank.
   int64_t Reduce(int rounds, int late_rank) {
     std::vector<int64_t> num_wrong(all_.size(), 0);
     test::ForEachRank(all_.size(), [&](int rank) {
@@ -143,13 +143,29 @@ class Ranks {
     }
     ReduceInBlocks({DType::kFloat32, segments_, inputs, outputs},
                    {FindReduction("sum"), hierarchy->host(), arithmetic, scratch});
+    std::vector<SquaredNorms> norms(segments_.size());
+    const bool asks = round % 2 == 0;
     hierarchy->CombineHosts(FindReduction("adasum"), DType::kFloat32, segments_, outputs,
-                            arithmetic);
+                            arithmetic, asks ? norms.data() : nullptr);
     int64_t num_wrong = 0;
     for (int64_t i = 0; i < segments_.num_elements(); ++i) {
       float expected = 0;
       for (int of = 0; of < all_.size(); ++of) expected += Value(of, round, i);
       num_wrong += values[i] != expected;
+    }
+    return num_wrong + (asks ? NumWrongNorms(values, norms) : 0);
+  }
+
+  // Of hosts that are orthogonal, whole numbers: exact.
+  int64_t NumWrongNorms(const std::vector<float>& values,
+                        const std::vector<SquaredNorms>& norms) const {
+    int64_t num_wrong = 0;
+    for (int64_t tensor = 0; tensor < segments_.size(); ++tensor) {
+      double expected = 0;
+      for (int64_t i = segments_.offset(tensor); i < segments_.offset(tensor + 1); ++i) {
+        expected += static_cast<double>(values[i]) * values[i];
+      }
+      num_wrong += norms[tensor].result != expected || norms[tensor].leaves != expected;
     }
     return num_wrong;
   }

@@ -73,9 +73,12 @@ Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
 }
 
 Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outputs where,
-                         const std::function<void()>& dawdle) {
+                         const std::function<void()>& dawdle, bool measures) {
   World world(wire, static_cast<int>(inputs.size()));
-  Outcome outcome{EmptyLeaves(inputs), std::vector<int64_t>(inputs.size())};
+  Outcome outcome{EmptyLeaves(inputs),
+                  std::vector<int64_t>(inputs.size()),
+                  std::vector<int64_t>(inputs.size()),
+                  {inputs.size(), std::vector<SquaredNorms>(inputs[0].size())}};
   std::vector<int64_t> counts;
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
   const Segments segments(counts);
@@ -93,12 +96,14 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
     if (where == Outputs::kFirstRankOnly && rank > 0) out.clear();
     CountingTransport transport(&world.transport(rank), dawdle);
     try {
-      ReduceLeaves({inputs[rank][0].dtype(), segments, in, out},
+      SquaredNorms* const norms = measures ? outcome.norms[rank].data() : nullptr;
+      ReduceLeaves({inputs[rank][0].dtype(), segments, in, out, norms},
                    {FindReduction(reduction), transport, arithmetic, scratch[rank]});
     } catch (const Error& error) {
       Fail(__FILE__, __LINE__, error.what());
     }
     outcome.bytes_sent[rank] = transport.num_bytes;
+    outcome.num_messages[rank] = transport.num_messages;
   });
   outcome.algorithm = SelectAlgorithm(world.transport(0),
                                       segments.num_elements() * ElementBytes(inputs[0][0].dtype()));

@@ -27,14 +27,16 @@ enum class Outputs { kApart, kInPlace, kFirstRankOnly };
 struct Outcome {
   Leaves outputs;
   std::vector<int64_t> bytes_sent;
+  std::vector<int64_t> num_messages;
+  std::vector<std::vector<SquaredNorms>> norms;  // norms[leaf][variable]
   Algorithm algorithm = Algorithm::kRecursiveHalving;
 };
 
 // ReduceLeaves on every rank of a new world. In place, the results are in `inputs`. Every message
-// is held up by `dawdle`.
+// is held up by `dawdle`. The norms are asked for if it `measures`.
 Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs,
                          Outputs where = Outputs::kApart,
-                         const std::function<void()>& dawdle = nullptr);
+                         const std::function<void()>& dawdle = nullptr, bool measures = false);
 
 // The first leaf's outputs are those of the tree in float64.
 void CheckAgainstTree(const char* reduction, const Leaves& inputs, const Leaves& outputs);
