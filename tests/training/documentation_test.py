@@ -15,6 +15,8 @@ from tf_adasum.keras_hooks.guard import require_hooks
     "name",
     [
         "callbacks.learning_rate_warmup",
+        "callbacks.orthogonality_logger",
+        "collectives.allreduce",
         "collectives.allgather",
         "collectives.alltoall",
         "collectives.barrier",

@@ -2,5 +2,6 @@
 
 from tf_adasum.callbacks.backup_and_restore import BackupAndRestore
 from tf_adasum.callbacks.learning_rate_warmup import LearningRateWarmup
+from tf_adasum.callbacks.orthogonality_logger import OrthogonalityLogger
 
-__all__ = ["BackupAndRestore", "LearningRateWarmup"]
+__all__ = ["BackupAndRestore", "LearningRateWarmup", "OrthogonalityLogger"]

@@ -1,9 +1,11 @@
 """allreduce: the tensors of all ranks become one, eager and inside tf.function."""
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_adasum.collectives import gradients, native, reductions
@@ -108,6 +110,66 @@ def allreduce_replicas(
         >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
         [3.0, 4.0]
     """
+    return _reduced(leaves, reduction, communicator, name, ordered, local_reduction, None)
+
+
+def measured_allreduce_replicas(
+    leaves: Sequence[Sequence[tf.Tensor]],
+    communicator: Communicator | None = None,
+    name: str | None = None,
+    ordered: bool = True,
+    local_reduction: str = "adasum",
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Reduces by Adasum as `allreduce_replicas`, and measures how much of the leaves is kept.
+
+    |Adasum(x_1, .., x_N)|^2 and |x_1|^2 + .. + |x_N|^2 of each tensor come from the dot products
+    that Adasum has anyway: no further pass over the tensors. In the small floats they are those of
+    the result before it is rounded, whose own terms were rounded on the way. All ranks must
+    measure alike.
+
+    Args:
+        leaves: as for `allreduce_replicas`; floats.
+        communicator: as there.
+        name: as there.
+        ordered: as there.
+        local_reduction: as there; for "sum" or "mean" the hosts' results are the x_i.
+
+    Returns:
+        What `allreduce_replicas` returns, the same bits; and a float64 tensor [num_tensors, 2] of
+        both numbers, the same bits on all ranks. NaN where they are not measured: on a GPU,
+        with a local reduction on a single host, and for a single replica without others.
+
+    Raises:
+        As `allreduce`.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from tf_adasum.collectives.allreduce import measured_allreduce_replicas
+        >>> replicas = [[tf.constant([3.0, 0.0])], [tf.constant([3.0, 0.0])]]
+        >>> _, norms = measured_allreduce_replicas(replicas)
+        >>> norms.numpy().tolist()  # parallel: half of the sum is kept
+        [[9.0, 18.0]]
+    """
+    parts: list[tuple[Sequence[int], tf.Tensor]] = []
+    reduced = _reduced(leaves, "adasum", communicator, name, ordered, local_reduction, parts)
+    return reduced, _joined_norms(parts, len(reduced))
+
+
+def _joined_norms(parts: Sequence[tuple[Sequence[int], tf.Tensor]], num_tensors: int) -> tf.Tensor:
+    """One tensor of what was found for the tensors of each dtype, by their indices."""
+    if not parts:
+        return tf.fill([num_tensors, 2], tf.constant(math.nan, tf.float64))
+    if len(parts) == 1:
+        return parts[0][1]
+    order = [index for indices, _ in parts for index in indices]
+    with tf.device("CPU:0"):
+        return tf.gather(tf.concat([norms for _, norms in parts], axis=0), np.argsort(order))
+
+
+def _reduced(
+    leaves, reduction, communicator, name, ordered, local_reduction, norms_of: list | None
+) -> list[tf.Tensor]:
+    """The tensors; unless it is None, `norms_of` gets the norms of those with certain indices."""
     reductions.check_stages(reduction, local_reduction)
     communicator = communicator or world()
     replicas = [as_tensors(leaf) for leaf in leaves]
@@ -123,12 +185,14 @@ def allreduce_replicas(
     is_for_gpu = reductions.ALL[reduction].on_gpu
     device = (exchange_device(replicas, local_reduction) if is_for_gpu else None) or "CPU:0"
     handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
+    measures = norms_of is not None and device == "CPU:0"
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
         op_name = name_of_dtype(name, dtype, by_dtype) or UNNAMED
         with interruptible(), tf.device(device):
-            reduced = native.ops.adasum_allreduce(
+            op = native.ops.adasum_measured_allreduce if measures else native.ops.adasum_allreduce
+            reduced = op(
                 handle,
                 [tensor for leaf in part for tensor in leaf],
                 num_tensors=len(indices),
@@ -137,6 +201,9 @@ def allreduce_replicas(
                 tensor_name=op_name,
                 caller_waits=is_eager,
             )
+            if measures:
+                reduced, found = reduced
+                norms_of.append((indices, found))
         for index, tensor, source in zip(indices, reduced, part[0]):
             if not is_eager:
                 tensor.set_shape(source.shape)

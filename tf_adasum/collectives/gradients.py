@@ -67,6 +67,12 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     return [None, *list(reduced) * num_replicas]
 
 
+@tf.RegisterGradient("AdasumMeasuredAllreduce")
+def _of_measured_allreduce(op: Any, *upstream: tf.Tensor) -> None:
+    del op, upstream
+    _refuse("adasum")
+
+
 @tf.RegisterGradient("AdasumAllgather")
 def _of_allgather(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     handle, *inputs = op.inputs

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -13,7 +15,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives import names
 from tf_adasum.collectives.allgather import gather_rows
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce import allreduce_replicas, measured_allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -29,6 +31,12 @@ require_hooks(
 require_hooks(distribute_utils, "is_distributed_variable")
 require_hooks(tf_values, "PerReplica")
 require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
+
+
+class _Measures(threading.local):
+    """Who is told in this thread what Adasum keeps of its leaves; nobody is None."""
+
+    take: Callable[[Sequence[str], tf.Tensor], None] | None = None
 
 
 class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
@@ -58,6 +66,21 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         self._reduction_of = reduction_of
         self._bucket_bytes = bucket_bytes
         self._local_reduction = local_reduction
+        self._measures = _Measures()
+
+    @contextlib.contextmanager
+    def measuring(self, take: Callable[[Sequence[str], tf.Tensor], None]) -> Iterator[None]:
+        """Inside, in this thread, the Adasum of variables is measured; on all ranks alike.
+
+        Args:
+            take: is called once for each batch with the paths of its variables, and a float64
+                tensor [number of paths, 2] as `measured_allreduce_replicas` returns it.
+        """
+        self._measures.take = take
+        try:
+            yield
+        finally:
+            self._measures.take = None
 
     @property
     @override
@@ -96,10 +119,22 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
         del options
         reduced = [None] * len(value_destination_pairs)
+        paths: list[str] = []
+        norms: list[tf.Tensor] = []
         for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
             values = [value_destination_pairs[index][0] for index in indices]
-            for index, tensor in zip(indices, self._allreduce(values, reduction, name)):
+            measures = self._measures.take is not None and name is not None
+            if measures and reduction == "adasum":
+                variables = [value_destination_pairs[index][1] for index in indices]
+                paths += [self._reduction_of(variable)[0] for variable in variables]
+                results = self._allreduce(values, reduction, name, norms)
+            else:
+                results = self._allreduce(values, reduction, name)
+            for index, tensor in zip(indices, results):
                 reduced[index] = self.broadcast(tensor, value_destination_pairs[index][1])
+        if norms:
+            with tf.device("CPU:0"):
+                self._measures.take(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
 
     @override
@@ -135,7 +170,14 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
                 buckets.append((reduction, list(indices), name))
         return buckets
 
-    def _allreduce(self, per_replica_values, reduction: str, name: str | None) -> list[tf.Tensor]:
+    def _allreduce(
+        self,
+        per_replica_values,
+        reduction: str,
+        name: str | None,
+        norms: list[tf.Tensor] | None = None,
+    ) -> list[tf.Tensor]:
+        """Reduces; where there are `norms`, by Adasum, and appends what it keeps of the leaves."""
         if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
             raise ValueError(
                 "AdasumStrategy cannot exchange tensors inside an XLA-compiled function; "
@@ -148,6 +190,12 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         ]
         # SUM and MEAN mean exactly that, over all replicas alike.
         local_reduction = self._local_reduction if reduction == "adasum" else "adasum"
+        if norms is not None:
+            results, found = measured_allreduce_replicas(
+                leaves, self._communicator, name, local_reduction=local_reduction
+            )
+            norms.append(found)
+            return results
         return allreduce_replicas(
             leaves, reduction, self._communicator, name, local_reduction=local_reduction
         )

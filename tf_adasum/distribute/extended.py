@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -174,6 +174,10 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         return variable
 
     # Reductions.
+
+    def measuring(self, take: Callable[[Sequence[str], tf.Tensor], None]):
+        """As `AdasumCrossDeviceOps.measuring`."""
+        return self._cross_device_ops.measuring(take)
 
     @override
     def _make_collective_ops_with_fallbacks(self):

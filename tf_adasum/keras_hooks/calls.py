@@ -46,6 +46,8 @@ class Call:
         restored: whether a callback has restored the model on this rank.
         shares_data: whether each rank computes on its own part of the data; set in `predict`.
         stops: whether a rank wants to stop, as all ranks know.
+        callbacks: the outermost `CallbackList` that has had a turn; None before.
+        at_end: what is done when the call ends, also by an exception.
         asks_each_batch: whether a rank may want to stop in the midst of an epoch.
         data: the `Progress` of `fit` through its data; None before it has them.
     """
@@ -61,6 +63,8 @@ class Call:
         self.stops = False
         self.asks_each_batch = False
         self.data: Any = None
+        self.callbacks: keras.callbacks.CallbackList | None = None
+        self.at_end = contextlib.ExitStack()
 
 
 class _Calls(threading.local):
@@ -113,7 +117,8 @@ def _mark_call(name: str) -> None:
         given = signature.bind(self, *args, **kwargs).arguments
         _calls.stack.append(Call(name, self, given.get("initial_epoch", 0)))
         try:
-            return original(self, *args, **kwargs)
+            with _calls.stack[-1].at_end:
+                return original(self, *args, **kwargs)
         finally:
             _calls.stack.pop()
 
@@ -129,6 +134,7 @@ def _mark_turn(name: str) -> None:
         # Callbacks may hold lists of their own: the turn is that of the outermost.
         if call is None or call.in_turn:
             return original(self, *args, **kwargs)
+        call.callbacks = self
         with _turn_of(call):
             original(self, *args, **kwargs)
         if call.communicator is not None:

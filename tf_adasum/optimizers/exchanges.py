@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
-from tf_adasum.optimizers.parts import Exchange
+from tf_adasum.optimizers.parts import Exchange, Measure
 
 require_hooks(tf_values, "PerReplica")
 
@@ -27,7 +27,7 @@ class GradientExchange(Exchange):
     @override
     def around_update(self, strategy, grads, variables, update, idle):
         del idle  # their gradients are zero; the step is the same on all replicas
-        update(strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables))))
+        update(reduced_together(strategy, grads, variables, self.measure))
 
 
 class DeltaExchange(Exchange):
@@ -43,7 +43,28 @@ class DeltaExchange(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         before = [_local_results(strategy, tf.identity, variable) for variable in variables]
         update(grads)
-        reduce_changes(strategy, variables, before, idle)
+        reduce_changes(strategy, variables, before, idle, self.measure)
+
+
+def reduced_together(
+    strategy: tf.distribute.Strategy,
+    values: Sequence,
+    variables: Sequence,
+    measure: Measure | None,
+) -> list:
+    """Returns the reductions of per-replica values, each by its variable's rule, in one batch.
+
+    Args:
+        strategy: the `AdasumStrategy` in force, in cross-replica context.
+        values: per replica, one for each variable.
+        variables: distributed variables.
+        measure: is told what Adasum keeps of the values; None if nobody asks.
+    """
+    pairs = list(zip(values, variables))
+    if measure is None:
+        return strategy.extended.batch_reduce_to(SUM, pairs)
+    with strategy.extended.measuring(measure):
+        return strategy.extended.batch_reduce_to(SUM, pairs)
 
 
 def reduce_changes(
@@ -51,6 +72,7 @@ def reduce_changes(
     variables: Sequence,
     before: Sequence,
     idle: Sequence[tf.Tensor] | None = None,
+    measure: Measure | None = None,
 ) -> None:
     """Sets w = w_before + reduction of (w - w_before) over all replicas.
 
@@ -59,6 +81,7 @@ def reduce_changes(
         variables: distributed variables w; the policy's rule for each chooses the reduction.
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
         idle: whether the change of each local replica counts as zero; None if none does.
+        measure: is told what Adasum keeps of the changes; None if nobody asks.
     """
     deltas = [
         _local_results(strategy, _step_back, variable, old)
@@ -66,7 +89,7 @@ def reduce_changes(
     ]
     if idle is not None:
         deltas = _without_idle(strategy, deltas, idle)
-    reduced = strategy.extended.batch_reduce_to(SUM, list(zip(deltas, variables)))
+    reduced = reduced_together(strategy, deltas, variables, measure)
     for variable, delta in zip(variables, reduced):
         strategy.extended.update(variable, _add, args=(delta,), group=False)
 

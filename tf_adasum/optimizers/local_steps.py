@@ -104,7 +104,7 @@ class LocalSteps(Exchange):
 
     def _end(self, strategy):
         starts, weights = zip(*self._pairs())
-        reduce_changes(strategy, weights, starts)
+        reduce_changes(strategy, weights, starts, measure=self.measure)
         self._taken.assign(0)
 
     def _decay_start(self, strategy):

@@ -14,6 +14,11 @@ from typing import Any
 import tensorflow as tf
 
 
+# Takes the paths of variables, and a float64 tensor [number of paths, 2]: for each |Adasum(x_1, ..,
+# x_N)|^2 and |x_1|^2 + .. + |x_N|^2 of what the replicas exchange.
+Measure = Callable[[Sequence[str], tf.Tensor], None]
+
+
 class Accumulation:
     """When an optimizer steps; this one steps at every call, with the call's gradients.
 
@@ -80,11 +85,14 @@ class Exchange:
         has_branches: whether some steps do what others don't; they run in cross-replica context.
         has_own_slots: whether the optimizer's slots are each replica's own.
         steps_taken: steps since the last exchange, read eagerly.
+        measure: is told, where a step is traced, what Adasum keeps of what is exchanged; None if
+            nobody asks. All ranks ask alike.
     """
 
     has_branches = False
     has_own_slots = False
     steps_taken = 0
+    measure: Measure | None = None
 
     def check(self, optimizer) -> None:
         """Raises ValueError for an optimizer that it does not go with."""
