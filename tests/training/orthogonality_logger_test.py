@@ -158,7 +158,7 @@ def test_refusals():
     with strategy(1).scope():
         model = small_model()
         model.compile("sgd", loss="mse")
-    with pytest.raises(ValueError, match="wrap.*Received: SGD, not wrapped"):
+    with pytest.raises(ValueError, match=r"wrap.*Received: SGD, not wrapped"):
         fit(model, [OrthogonalityLogger()])
     model = compiled(1)
     if model.distribute_strategy.num_replicas_in_sync > 1:

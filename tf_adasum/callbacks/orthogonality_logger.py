@@ -31,8 +31,8 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     The numbers come from the dot products by which Adasum combines the vectors: no further pass
     over them and no further exchange, but for a few bytes to ranks beyond a power of two. All ranks
     have the callback, and get the same numbers. It moves to the front of the callbacks of `fit`, so
-    that those before it in the list (CSVLogger, TensorBoard) see the value, too. `fit` traces a step
-    of its own with it, and the step without it is put back at the end.
+    that those before it in the list (CSVLogger, TensorBoard) see the value, too. `fit` traces a
+    step of its own with it, and the step without it is put back at the end.
 
     Args:
         per_variable: whether the logs also have `orthogonality/<path>` for each variable.
@@ -66,11 +66,13 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         exchange = self._exchange()
         call = calls.current()
-        if call is None or self._is_alone():
-            return
+        if call is None:
+            return  # no strategy was ever made
         callbacks = call.callbacks.callbacks
         if self in callbacks:
             callbacks.insert(0, callbacks.pop(callbacks.index(self)))
+        if self._is_alone():
+            return
         self._take_measured_step(exchange)
         call.at_end.callback(_put_back, self.model, exchange, self._plain_step)
 
@@ -112,8 +114,9 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         if not isinstance(optimizer, AdasumMixin):
             raise ValueError(
-                "OrthogonalityLogger measures what a wrapped optimizer exchanges; compile the model "
-                f"with tf_adasum.wrap(optimizer). Received: {type(optimizer).__name__}, not wrapped."
+                "OrthogonalityLogger measures what a wrapped optimizer exchanges; compile the "
+                "model with tf_adasum.wrap(optimizer). "
+                f"Received: {type(optimizer).__name__}, not wrapped."
             )
         exchange = optimizer._adasum.exchange
         if exchange.measure is not None:

@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -110,7 +110,8 @@ def allreduce_replicas(
         >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
         [3.0, 4.0]
     """
-    return _reduced(leaves, reduction, communicator, name, ordered, local_reduction, None)
+    how = _How(reduction, communicator or world(), name, ordered, local_reduction)
+    return _reduced(leaves, how)
 
 
 def measured_allreduce_replicas(
@@ -151,7 +152,8 @@ def measured_allreduce_replicas(
         [[9.0, 18.0]]
     """
     parts: list[tuple[Sequence[int], tf.Tensor]] = []
-    reduced = _reduced(leaves, "adasum", communicator, name, ordered, local_reduction, parts)
+    how = _How("adasum", communicator or world(), name, ordered, local_reduction)
+    reduced = _reduced(leaves, how, parts)
     return reduced, _joined_norms(parts, len(reduced))
 
 
@@ -166,12 +168,22 @@ def _joined_norms(parts: Sequence[tuple[Sequence[int], tf.Tensor]], num_tensors:
         return tf.gather(tf.concat([norms for _, norms in parts], axis=0), np.argsort(order))
 
 
+class _How(NamedTuple):
+    """The arguments of `allreduce_replicas` but the tensors."""
+
+    reduction: str
+    communicator: Communicator
+    name: str | None
+    ordered: bool
+    local_reduction: str
+
+
 def _reduced(
-    leaves, reduction, communicator, name, ordered, local_reduction, norms_of: list | None
+    leaves: Sequence[Sequence[tf.Tensor]], how: _How, norms_of: list | None = None
 ) -> list[tf.Tensor]:
     """The tensors; unless it is None, `norms_of` gets the norms of those with certain indices."""
+    reduction, communicator, name, ordered, local_reduction = how
     reductions.check_stages(reduction, local_reduction)
-    communicator = communicator or world()
     replicas = [as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
     by_dtype = indices_by_dtype(replicas[0])

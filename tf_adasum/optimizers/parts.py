@@ -13,7 +13,6 @@ from typing import Any
 
 import tensorflow as tf
 
-
 # Takes the paths of variables, and a float64 tensor [number of paths, 2]: for each |Adasum(x_1, ..,
 # x_N)|^2 and |x_1|^2 + .. + |x_N|^2 of what the replicas exchange.
 Measure = Callable[[Sequence[str], tf.Tensor], None]
