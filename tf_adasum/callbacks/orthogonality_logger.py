@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 from typing_extensions import override
 
+from tf_adasum import keras_hooks
 from tf_adasum.callbacks.orthogonality_sums import OrthogonalitySums
 from tf_adasum.keras_hooks import calls
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -57,6 +58,7 @@ class OrthogonalityLogger(keras.callbacks.Callback):
 
     def __init__(self, per_variable: bool = False):
         super().__init__()
+        keras_hooks.install()  # without a strategy, too: they know the callbacks of fit
         self.per_variable = per_variable
         self._sums = OrthogonalitySums()
         # The model's own step, and the one that is traced in its place.
@@ -66,8 +68,11 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         exchange = self._exchange()
         call = calls.current()
-        if call is None:
-            return  # no strategy was ever made
+        if call is None or call.callbacks is None:
+            raise RuntimeError(
+                "OrthogonalityLogger is a callback of fit. Received: a call of its methods by "
+                "something else."
+            )
         callbacks = call.callbacks.callbacks
         if self in callbacks:
             callbacks.insert(0, callbacks.pop(callbacks.index(self)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_adasum.keras_hooks.own_variable import make_own_zeros
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 
 
 class OrthogonalitySums:
@@ -28,7 +28,7 @@ class OrthogonalitySums:
         """
         key = tuple(paths)
         if key not in self._sums:
-            self._sums[key] = make_own_zeros([len(paths), 2])
+            self._sums[key] = make_plain_zeros([len(paths), 2])
         self._sums[key].assign_add(norms)
 
     def reset(self) -> None:

@@ -12,7 +12,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 require_hooks(resource_variable_ops, "ResourceVariable")
 
 
-def make_own_zeros(shape: Sequence[int]) -> tf.Variable:
+def make_plain_zeros(shape: Sequence[int]) -> tf.Variable:
     """Returns a float64 variable of zeros in host memory, made outside of any function or strategy.
 
     `tf.Variable` asks the strategy in force, which would make one for each replica and broadcast
