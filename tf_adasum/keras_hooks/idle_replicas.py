@@ -52,10 +52,22 @@ class IdleReplicas:
         finally:
             self._thread.flag = flag
 
+    @contextlib.contextmanager
+    def read_once(self):
+        """Inside, `here` returns what it does now: functions that XLA compiles read no flag."""
+        self._thread.known = self.here()
+        try:
+            yield
+        finally:
+            self._thread.known = None
+
     def here(self) -> tf.Tensor | None:
         """Whether this thread's replica is idle; None where it can't be, or nothing is left out."""
         flag = getattr(self._thread, "flag", None)
-        return None if flag is None else self._read(flag)
+        if flag is None:
+            return None
+        known = getattr(self._thread, "known", None)
+        return self._read(flag) if known is None else known
 
     def local(self) -> list[tf.Tensor] | None:
         """Whether each local replica is idle, asked from where they merge; None if none can be."""

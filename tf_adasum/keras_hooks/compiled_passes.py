@@ -1,0 +1,100 @@
+"""Which parts of a step XLA compiles: those between which replicas may exchange.
+
+No exchange runs inside of a function that XLA compiles. `model.compile(jit_compile=True)` so
+compiles what comes before the exchange: forward and backward pass, each part in a function of its
+own, while the rest of the step stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorflow.python.eager import record
+
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.replicas import replica_context_with_peers
+
+require_hooks(record, "could_possibly_record")
+
+_LOOPS = ("While", "StatelessWhile")
+_log = logging.getLogger("tf_adasum")
+_said: weakref.WeakKeyDictionary[keras.Model, set[str]] = weakref.WeakKeyDictionary()
+_thread = threading.local()
+
+
+class LoopError(Exception):
+    """A loop's backward pass would need what the loop keeps, and that can't leave XLA."""
+
+
+def step():
+    """Inside, this thread runs, or traces, a step whose parts `run` compiles."""
+    return _state("wanted")
+
+
+def none():
+    """Inside, no part of the step is compiled."""
+    return _state(None)
+
+
+def are_wanted() -> bool:
+    """Whether the next part of this thread is to be compiled; inside of one, no other is."""
+    return getattr(_thread, "state", None) == "wanted"
+
+
+def is_inside() -> bool:
+    """Whether this thread traces a part that XLA compiles."""
+    return getattr(_thread, "state", None) == "inside"
+
+
+def run(function: Callable[[], Any]) -> Any:
+    """Returns what `function` does, from a compiled function.
+
+    Tensors that `function` takes from outside become inputs of the compiled function, with
+    gradients. It is made anew in each trace of a step: replicas and steps share none.
+
+    Raises:
+        LoopError: a gradient tape is open, and there is a loop. Nothing has been done then.
+    """
+    has_tape = record.could_possibly_record()
+
+    def compiled_part():
+        with _state("inside"):
+            results = function()
+        if has_tape and _has_loops(tf.compat.v1.get_default_graph()):
+            raise LoopError
+        return results
+
+    context = replica_context_with_peers()
+    with context.strategy.extended.idle.read_once():
+        return tf.function(compiled_part, jit_compile=True, autograph=False)()
+
+
+def say(model: keras.Model, text: str) -> None:
+    """Says once, on rank 0, what of a model is not compiled, and why."""
+    is_rank_0 = model.distribute_strategy.extended.communicator.rank == 0
+    if is_rank_0 and text not in _said.setdefault(model, set()):
+        _said[model].add(text)
+        _log.warning("Model %r runs without XLA, in spite of jit_compile=True: %s", model.name, text)
+
+
+@contextlib.contextmanager
+def _state(value: str | None):
+    before = getattr(_thread, "state", None)
+    _thread.state = value
+    try:
+        yield
+    finally:
+        _thread.state = before
+
+
+def _has_loops(graph: tf.Graph) -> bool:
+    definition = graph.as_graph_def()
+    functions = [function.node_def for function in definition.library.function]
+    return any(node.op in _LOOPS for nodes in [definition.node, *functions] for node in nodes)
