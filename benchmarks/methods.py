@@ -20,6 +20,7 @@ class Method(NamedTuple):
     strategy: bool
     mode: str | None = None  # of tf_adasum.wrap; None leaves the optimizer as it is
     bucket_bytes: int = 25 * 2**20
+    jit_compile: bool | str = "auto"
 
     def compiled(
         self,
@@ -33,7 +34,11 @@ class Method(NamedTuple):
             scope = adasum.AdasumStrategy(bucket_bytes=self.bucket_bytes).scope()
         with scope:
             model, optimizer = make_model(), make_optimizer()
-            model.compile(adasum.wrap(optimizer, self.mode) if self.mode else optimizer, loss)
+            model.compile(
+                adasum.wrap(optimizer, self.mode) if self.mode else optimizer,
+                loss,
+                jit_compile=self.jit_compile,
+            )
             optimizer.build(model.trainable_variables)
         return model
 
@@ -45,4 +50,9 @@ METHODS = {
     "adasum delta, 1 bucket": Method(True, "delta", _ONE_BUCKET),
     "adasum gradient": Method(True, "gradient"),
     "adasum gradient, 1 bucket": Method(True, "gradient", _ONE_BUCKET),
+}
+# Forward and backward pass by XLA; plain Keras gives it the whole step.
+COMPILED = {
+    f"{name}, XLA": METHODS[name]._replace(jit_compile=True)
+    for name in ("plain Keras", "mean", "adasum delta", "adasum gradient")
 }

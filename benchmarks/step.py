@@ -24,17 +24,26 @@ from mpi4py import MPI
 from tabulate import tabulate
 
 import tf_adasum as adasum
-from benchmarks.methods import METHODS
+from benchmarks.methods import COMPILED, METHODS, Method
 from benchmarks.networks import NETWORKS
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_enum("network", list(NETWORKS), list(NETWORKS), "Networks to train.")
+flags.DEFINE_multi_enum(
+    "method", list(METHODS), [*METHODS, *COMPILED], "Methods to time, beside plain Keras."
+)
 flags.DEFINE_integer("batch", 8, "Examples of each rank's step.")
 flags.DEFINE_integer("turns", 5, "How often each method has its turn.")
 flags.DEFINE_integer("steps", 4, "Steps in a turn that are timed; one more goes before them.")
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
 
 _PLAIN = "plain Keras"
+
+
+def _methods() -> dict[str, Method]:
+    """The methods to time, plain Keras first."""
+    known = METHODS | COMPILED
+    return {name: known[name] for name in dict.fromkeys([_PLAIN, *FLAGS.method])}
 
 
 def main(_) -> None:
@@ -57,15 +66,16 @@ def main(_) -> None:
 def _timings(name: str) -> dict[str, list[float]]:
     """Seconds of the steps of each method; those of the slowest rank, on every rank."""
     network = NETWORKS[name]
+    methods = _methods()
     models = {
-        method: METHODS[method].compiled(network.make, keras.optimizers.Adam, network.loss())
-        for method in METHODS
+        method: how.compiled(network.make, keras.optimizers.Adam, network.loss())
+        for method, how in methods.items()
     }
     seconds: dict[str, list[float]] = {f"{_PLAIN}, 1 process": []}
-    seconds.update({method: [] for method in METHODS})
+    seconds.update({method: [] for method in methods})
     for turn in range(FLAGS.turns + 1):  # the first traces and is not counted
         for method, model in models.items():
-            ranks = adasum.size() if METHODS[method].strategy else 1
+            ranks = adasum.size() if methods[method].strategy else 1
             x, y = network.examples(FLAGS.batch * ranks)
             data = tf.data.Dataset.from_tensors((x, y)).repeat()
             if method == _PLAIN:

@@ -88,17 +88,6 @@ def test_apply_outside_of_replicas(num_local):
 
 
 @local_replicas
-def test_xla_is_refused_in_one_sentence(num_local):
-    model, number = compiled(num_local, sgd, "delta", jit_compile=True)
-    x, y = examples(4 * number)
-    if number == 1:
-        model.fit(x, y, verbose=0)
-        return
-    with pytest.raises(ValueError, match=r"jit_compile=False or 'auto'"):
-        model.fit(x, y, batch_size=len(x), verbose=0)
-
-
-@local_replicas
 def test_rule_that_matches_nothing_fails_before_the_first_step(num_local):
     replicas = strategy(num_local, reductions=[("attention", "mean")])
     with replicas.scope():

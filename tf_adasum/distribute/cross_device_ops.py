@@ -180,8 +180,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         """Reduces; where there are `norms`, by Adasum, and appends what it keeps of the leaves."""
         if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
             raise ValueError(
-                "AdasumStrategy cannot exchange tensors inside an XLA-compiled function; "
-                "compile the model with jit_compile=False or 'auto'. Received: jit_compile=True."
+                "AdasumStrategy cannot exchange tensors inside a function that XLA compiles. "
+                "Received: a tf.function(jit_compile=True) around the exchange. Compile the "
+                "function that finds the gradients, inside of strategy.run, and apply them outside."
             )
         num_local = len(per_replica_values[0].values)
         leaves = [

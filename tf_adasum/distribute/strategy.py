@@ -40,7 +40,7 @@ class AdasumStrategy(tf.distribute.Strategy):
     * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
       replica keeps its own, and rank 0's are saved.
     * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.
-    * `jit_compile=True` is refused; "auto" means no XLA here.
+    * `jit_compile=True` compiles forward and backward pass; "auto" means no XLA here.
 
     Args:
         devices: names of this process's devices, such as `["CPU:0", "CPU:1"]`; None: all GPUs,

@@ -81,7 +81,9 @@ def say(model: keras.Model, text: str) -> None:
     is_rank_0 = model.distribute_strategy.extended.communicator.rank == 0
     if is_rank_0 and text not in _said.setdefault(model, set()):
         _said[model].add(text)
-        _log.warning("Model %r runs without XLA, in spite of jit_compile=True: %s", model.name, text)
+        _log.warning(
+            "Model %r runs without XLA, in spite of jit_compile=True: %s", model.name, text
+        )
 
 
 @contextlib.contextmanager
