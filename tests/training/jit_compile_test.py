@@ -160,6 +160,11 @@ def test_evaluate_and_predict(num_local):
     assert "Tanh" not in found[False]
 
 
+class Noise(keras.Layer):
+    def call(self, inputs):
+        return inputs + 0 * tf.random.normal([9])
+
+
 # What XLA can't take, and what the line in the log says to do.
 UNCOMPILED = {
     "synchronized": (
@@ -167,6 +172,7 @@ UNCOMPILED = {
         "synchronized=False",
     ),
     "loop in an own train_step": (lambda: rnn(OwnStep), "Leave train_step to Keras"),
+    "tf.random": (lambda: small_model(Noise()), "keras.random"),
 }
 
 

@@ -20,11 +20,6 @@ require_hooks(keras.Model, "__call__", "_flatten_layers")
 require_reads(keras.Layer._get_own_losses, "_losses")
 require_hooks(backend, "get_keras_mask", "set_keras_mask")
 
-_LOOP = (
-    "it has a loop, and XLA takes its backward pass together with the forward pass only. Leave "
-    "train_step to Keras, or compile the model with jit_compile=False."
-)
-
 
 def install() -> None:
     """Lets `keras.Model.__call__` compile where the step asks for it."""
@@ -36,8 +31,8 @@ def install() -> None:
             return original(self, *args, **kwargs)
         try:
             return run(self, lambda: (original(self, *args, **kwargs), None))[0]
-        except compiled_passes.LoopError:
-            compiled_passes.say(self, _LOOP)
+        except compiled_passes.NotCompiledError as error:
+            compiled_passes.say(self, str(error))
         with compiled_passes.none():
             return original(self, *args, **kwargs)
 

@@ -25,7 +25,8 @@ def _compiled(original):
             return original(self, *args, **kwargs)
         try:
             return compiled_passes.run(lambda: original(self, *args, **kwargs))
-        except compiled_passes.LoopError:
+        except compiled_passes.NotCompiledError as error:
+            compiled_passes.say(self, str(error))
             with compiled_passes.none():
                 return original(self, *args, **kwargs)
 

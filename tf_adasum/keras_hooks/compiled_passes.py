@@ -23,14 +23,31 @@ from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(record, "could_possibly_record")
 
-_LOOPS = ("While", "StatelessWhile")
+_LOOPS = {"While", "StatelessWhile"}
+_LOOP = (
+    "it has a loop, and XLA takes its backward pass together with the forward pass only. Leave "
+    "train_step to Keras, or compile the model with jit_compile=False."
+)
+# XLA gives these numbers of its own, which are the same in every process. Keras' are stateless.
+_STATEFUL_RANDOM = {
+    "Multinomial",
+    "RandomShuffle",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "TruncatedNormal",
+}
+_RANDOM = (
+    "XLA would draw the same numbers on every rank. Draw them with keras.random in place of "
+    "tf.random, or compile the model with jit_compile=False."
+)
 _log = logging.getLogger("tf_adasum")
 _said: weakref.WeakKeyDictionary[keras.Model, set[str]] = weakref.WeakKeyDictionary()
 _thread = threading.local()
 
 
-class LoopError(Exception):
-    """A loop's backward pass would need what the loop keeps, and that can't leave XLA."""
+class NotCompiledError(Exception):
+    """XLA can't take this part, or would make something else of it; the text says why."""
 
 
 def step():
@@ -60,15 +77,19 @@ def run(function: Callable[[], Any]) -> Any:
     gradients. It is made anew in each trace of a step: replicas and steps share none.
 
     Raises:
-        LoopError: a gradient tape is open, and there is a loop. Nothing has been done then.
+        NotCompiledError: there is an operation of `tf.random`, or a loop while a gradient tape is
+            open: its backward pass would need what can't leave XLA. Nothing has been done then.
     """
     has_tape = record.could_possibly_record()
 
     def compiled_part():
         with _state("inside"):
             results = function()
-        if has_tape and _has_loops(tf.compat.v1.get_default_graph()):
-            raise LoopError
+        operations = _operations(tf.compat.v1.get_default_graph())
+        if operations & _STATEFUL_RANDOM:
+            raise NotCompiledError(_RANDOM)
+        if has_tape and operations & _LOOPS:
+            raise NotCompiledError(_LOOP)
         return results
 
     context = replica_context_with_peers()
@@ -96,7 +117,8 @@ def _state(value: str | None):
         _thread.state = before
 
 
-def _has_loops(graph: tf.Graph) -> bool:
+def _operations(graph: tf.Graph) -> set[str]:
+    """The types of the operations, those in functions too."""
     definition = graph.as_graph_def()
     functions = [function.node_def for function in definition.library.function]
-    return any(node.op in _LOOPS for nodes in [definition.node, *functions] for node in nodes)
+    return {node.op for nodes in [definition.node, *functions] for node in nodes}

@@ -34,7 +34,12 @@ def install() -> None:
     def train_step(self, data):
         if not compiled_passes.are_wanted() or not self.trainable_weights:
             return original(self, data)
-        return _train_step(self, *keras.utils.unpack_x_y_sample_weight(data))
+        try:
+            return _train_step(self, *keras.utils.unpack_x_y_sample_weight(data))
+        except compiled_passes.NotCompiledError as error:
+            compiled_passes.say(self, str(error))
+        with compiled_passes.none():
+            return original(self, data)
 
     TensorFlowTrainer.train_step = train_step
 
