@@ -14,6 +14,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 @pytest.mark.parametrize(
     "name",
     [
+        "callbacks.backup_and_restore",
         "callbacks.learning_rate_warmup",
         "callbacks.orthogonality_logger",
         "collectives.allreduce",

@@ -15,6 +15,7 @@ import tf_adasum
 from tests.training.replicas import (
     LOCAL,
     barrier,
+    everywhere,
     examples,
     shared_path,
     small_model,
@@ -189,3 +190,35 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
 def test_all_that_has_a_state(make_optimizer, layers, kind, settings):
     """In the midst of a step of three batches, of a round of four, of Keras' four."""
     check_resumes((STEPS + 2,), LOCAL[-1], make_optimizer, layers, kind, **settings)
+
+
+class LookAtSlots(keras.callbacks.Callback):
+    """Keeps a row for each local replica of each momentum, of the begin and of the end."""
+
+    def on_train_begin(self, logs=None):
+        self.first = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.first = self.first or self._rows()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.last = self._rows()
+
+    def _rows(self):
+        own = [each for each in state_variables(self.model) if "momentum" in each.path]
+        return [np.stack([copy.numpy() for copy in local_copies(each.variable)]) for each in own]
+
+
+def test_keras_own_backup_gives_all_replicas_the_slots_of_one():
+    """In delta mode, where each had its own: those of rank 0's first replica."""
+    folder = shared_path("backup")
+    looks = LookAtSlots(), LookAtSlots()
+    for epochs, look in enumerate(looks, start=1):
+        model, data = begun(LOCAL[-1], momentum, mode="delta")
+        stock = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+        assert fit(model, data, stock, look, epochs=epochs).epoch == [epochs - 1]
+        barrier()
+    for own, given in zip(looks[0].last, looks[1].first, strict=True):
+        saved, restored = everywhere(own), everywhere(given)  # by rank and local replica
+        assert not (saved == saved[0, 0]).all() or saved.shape[:2] == (1, 1)
+        np.testing.assert_array_equal(restored, np.broadcast_to(saved[0, 0], saved.shape))

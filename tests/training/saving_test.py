@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_adasum
+from tests import programs
 from tests.training.replicas import (
     LOCAL,
     assert_equal_on_ranks,
@@ -20,10 +26,10 @@ from tests.training.replicas import (
 from tf_adasum.collectives.communicator import world
 
 
-def compiled(num_local):
+def compiled(num_local, *extra, mode="gradient"):
     with strategy(num_local).scope():
-        model = small_model()
-        optimizer = tf_adasum.wrap(keras.optimizers.Adam(0.01), mode="gradient")
+        model = small_model(*extra)
+        optimizer = tf_adasum.wrap(keras.optimizers.Adam(0.01), mode=mode)
         model.compile(optimizer=optimizer, loss="mse", metrics=["mae"])
     return model
 
@@ -69,3 +75,49 @@ def test_weights_and_checkpoints(num_local):
         for got, want in zip(fresh.get_weights(), model.get_weights()):
             np.testing.assert_array_equal(got, want)
         assert_equal_on_ranks(fresh.trainable_variables)
+
+
+def load_elsewhere(folder, how):
+    """What a process finds in the files that is no rank of anything."""
+    launched = ("OMPI_", "PMIX_", "PRTE_", "PMI_", "TF_ADASUM_", "ADASUMRUN_")
+    environment = {k: v for k, v in programs.environment().items() if not k.startswith(launched)}
+    program = os.path.join(os.path.dirname(__file__), "load_program.py")
+    command = [sys.executable, program, folder, how]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.partition("found ")[2])
+
+
+def first_slot(model):
+    slots = [each for each in model.optimizer.variables if "momentum" in each.path]
+    return slots[0].value.values[0].numpy()
+
+
+@pytest.mark.parametrize("num_local", LOCAL[-1:])
+def test_files_load_without_ranks_and_without_tf_adasum(num_local):
+    """In delta mode: Keras' files have the slots of rank 0's first replica."""
+    model = compiled(num_local, keras.layers.BatchNormalization(), mode="delta")
+    batch = 4 * num_local * world().size
+    x, y = examples(2 * batch)
+    model.fit(x, y, batch_size=batch, verbose=0)
+    folder = os.path.dirname(shared_path("a folder of all ranks"))
+    if world().rank == 0:
+        np.save(os.path.join(folder, "x.npy"), x)
+        model.save(os.path.join(folder, "m.keras"))
+        model.save_weights(os.path.join(folder, "m.weights.h5"))
+        tf.train.Checkpoint(model=model).write(os.path.join(folder, "checkpoint"))
+        model.export(os.path.join(folder, "exported"), verbose=False)
+        outputs, slot = np.asarray(model(x)), first_slot(model)
+        for how in ("with", "without"):
+            found = load_elsewhere(folder, how)
+            if how == "without":
+                refusal = found.pop("keras")
+                assert "Could not locate class 'AdasumAdam'" in refusal
+            for name, told in found.items():
+                np.testing.assert_allclose(told["outputs"], outputs, rtol=0, atol=1e-6)
+                if told.get("steps") is not None:
+                    assert told["steps"] == 2
+                    np.testing.assert_array_equal(np.float32(told["slot"]), slot, err_msg=name)
+    barrier()
