@@ -1,4 +1,4 @@
-"""A job of which a rank is killed in the midst of a save goes on from the save before."""
+"""Programs that were interrupted, or killed in the midst of a save, and are started again."""
 
 import json
 import sys
@@ -68,3 +68,37 @@ def test_a_killed_job_goes_on_where_it_was_saved(tmp_path):
     resumed = _run(tmp_path, backup)
     assert "goes on with epoch 1, after 2 of its batches" in resumed.stderr + resumed.stdout
     assert _result(resumed) == [[1, 2], weights]
+
+
+PLAIN = """
+import sys
+import keras, numpy as np, tf_adasum as adasum
+
+class Stop(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if int(self.model.optimizer.iterations.numpy()) == 7:
+            raise InterruptedError
+
+def fit(*callbacks):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4), keras.layers.Dropout(0.2)])
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    make = {"backup": lambda: adasum.callbacks.BackupAndRestore(sys.argv[1], 7), "stop": Stop}
+    try:  # the first call of fit is older than the hooks, which the callback brings
+        made = model.fit(x, y, 8, 3, verbose=0, callbacks=[make[name]() for name in callbacks])
+    except InterruptedError:
+        return None
+    return made.epoch, made.history["loss"][-2:], [w.tolist() for w in model.get_weights()]
+
+x = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
+y = np.sin(x)
+fit("backup", "stop")
+resumed, straight = fit("backup"), fit()
+assert resumed[0] == [1, 2] and resumed[1:] == straight[1:], (resumed, straight)
+"""
+
+
+def test_a_process_without_a_strategy_goes_on_too(tmp_path):
+    command = [sys.executable, "-c", PLAIN, str(tmp_path / "backup")]
+    run = programs.run(command, LIMIT_SECONDS)
+    assert run.returncode == 0, run.stderr

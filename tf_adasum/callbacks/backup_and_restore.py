@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.training_state import restore_training, save_training
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, data_position
 
 _log = logging.getLogger("tf_adasum")
 _FILE = "training.h5"
@@ -109,16 +109,12 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._data = self._data_of_fit()
         self._metrics, self._batch, self._since_saved, self._is_due = [], 0, 0, False
         self._is_restored = False
-        model = self.model
-        if model.optimizer is not None and not model.optimizer.built:
-            with model.distribute_strategy.scope():
-                model.optimizer.build(model.trainable_variables)
-        restored = restore_training(self._path, model)
+        restored = restore_training(self._path, self.model)
         if restored is None:
             return
         header, self._metrics = restored
         self._is_restored = True
-        model._initial_epoch = header["epoch"]
+        self.model._initial_epoch = header["epoch"]
         self._batch = header["batch"]
         why_not = self._data.resume(header["data"], self._batch)
         self._say_what_is_restored(header, why_not)
@@ -161,14 +157,14 @@ class BackupAndRestore(keras.callbacks.Callback):
             with contextlib.suppress(OSError):  # something else is in it, or it never was
                 os.rmdir(self.backup_dir)
 
-    def _data_of_fit(self) -> Any:
-        call = calls.current()
-        if call is None or call.data is None or call.model is not self.model:
+    def _data_of_fit(self) -> data_position.Progress:
+        data = data_position.of_begun_fit()
+        if data is None:
             raise RuntimeError(
                 "BackupAndRestore is a callback of fit, whose data it continues. Received: a call "
                 "of its methods by something else."
             )
-        return call.data
+        return data
 
     def _save(self, epoch: int, batch: int) -> None:
         self._since_saved, self._is_due = 0, False

@@ -74,7 +74,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
 
     Args:
         path: the file, of which rank 0's counts; others need not see it.
-        model: the same model, with built optimizers, on any number of replicas.
+        model: the same model, built, on any number of replicas.
 
     Returns:
         The header, and what is to be assigned to metrics when the epoch begins: a list of
@@ -82,7 +82,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
 
     Raises:
         OSError: on all ranks, if rank 0 can't read the file.
-        ValueError: on all ranks, if it is another model's.
+        ValueError: on all ranks, if it is another model's, or the model is not built.
     """
     state = ReplicaState(model)
     with contextlib.ExitStack() as stack:
@@ -104,10 +104,23 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         if not answer:
             return None
         header = answer["header"]
+        _build(model, path)
         variables = state_variables(model)
         _check_alike(header["state"], variables, path, _rank(model))
         _assign(state, reader, header, "state", variables)
         return header, _metrics(state, reader, header, model)
+
+
+def _build(model: keras.Model, path: str) -> None:
+    """The slots must be there before they are restored. Under a strategy `fit` built the rest."""
+    if not model.built:
+        raise ValueError(
+            f"Expected a built model, to restore {path} into it; give it an Input layer or call "
+            f"build first. Received: {model.name!r}, not built"
+        )
+    if model.optimizer is not None and not model.optimizer.built:
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_variables)
 
 
 def _as_wanted(value: Value, slots: str) -> Value:

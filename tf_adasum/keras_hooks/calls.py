@@ -12,7 +12,6 @@ import inspect
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
@@ -49,7 +48,6 @@ class Call:
         callbacks: the outermost `CallbackList` that has had a turn; None before.
         at_end: what is done when the call ends, also by an exception.
         asks_each_batch: whether a rank may want to stop in the midst of an epoch.
-        data: the `Progress` of `fit` through its data; None before it has them.
     """
 
     def __init__(self, name: str, model: keras.Model, initial_epoch: int):
@@ -62,7 +60,6 @@ class Call:
         self.shares_data = True
         self.stops = False
         self.asks_each_batch = False
-        self.data: Any = None
         self.callbacks: keras.callbacks.CallbackList | None = None
         self.at_end = contextlib.ExitStack()
 

@@ -10,6 +10,8 @@ are read and not trained on. So an epoch has the order that it would have had.
 from __future__ import annotations
 
 import functools
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +23,6 @@ from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from tensorflow.python.eager import context as eager_context
 
-from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(TFEpochIterator, "__init__", "_enumerate_iterator", "_get_iterator")
@@ -45,9 +46,7 @@ def install() -> None:
     def make_and_note(self, *args, **kwargs):
         make(self, *args, **kwargs)
         self._adasum_progress = Progress(self, bool(kwargs.get("shuffle")))
-        call = calls.current()
-        if call is not None and call.name == "fit" and call.data is None:  # later: validation
-            call.data = self._adasum_progress
+        _made.latest = weakref.ref(self)
 
     @functools.wraps(get)
     def get_and_note(self):
@@ -68,6 +67,25 @@ def install() -> None:
     TFEpochIterator.__init__ = make_and_note
     TFEpochIterator._get_iterator = get_and_note
     TFEpochIterator._enumerate_iterator = enumerate_from
+
+
+class _Made(threading.local):
+    """The epoch iterator that was made last in this thread."""
+
+    latest: weakref.ref[TFEpochIterator] | None = None
+
+
+_made = _Made()
+
+
+def of_begun_fit() -> Progress | None:
+    """Returns the progress of the `fit` whose callbacks begin; None if there is none.
+
+    Its iterator over the training data is then the one that was made last. This does not ask
+    `calls`: where no strategy was made, a call of `fit` may be older than the hooks.
+    """
+    iterator = _made.latest() if _made.latest is not None else None
+    return None if iterator is None else iterator._adasum_progress
 
 
 class Progress:
