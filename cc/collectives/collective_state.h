@@ -8,6 +8,7 @@
 #include "cc/algorithms/collective_context.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaves.h"
+#include "cc/collectives/sparse_scratch.h"
 #include "cc/collectives/streaming_store_policy.h"
 #include "cc/engine/request.h"
 
@@ -20,6 +21,7 @@ struct CollectiveState : RequestState {
   Leaves leaves;
   std::vector<LeafScratch> scratch;  // of each replica of this process
   HierarchyScratch hierarchy_scratch;
+  SparseScratch sparse_scratch;
   StreamingStorePolicy streaming_store_policy;
 };
 

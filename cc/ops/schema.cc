@@ -58,6 +58,17 @@ absl::Status RowsShapes(InferenceContext* context, int first_input) {
   return absl::OkStatus();
 }
 
+// Indices and values of each tensor's rows; the values of the first replica say what a row is.
+absl::Status SparseAllreduceShapes(InferenceContext* context) {
+  const int num_tensors = context->num_outputs() / 2;
+  const int num_inputs = (context->num_inputs() - 2) / 2;
+  for (int i = 0; i < num_tensors; ++i) {
+    context->set_output(i, context->Vector(InferenceContext::kUnknownDim));
+    context->set_output(num_tensors + i, ShapeOfRows(context, context->input(2 + num_inputs + i)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AllgatherShapes(InferenceContext* context) { return RowsShapes(context, 1); }
 absl::Status AlltoallShapes(InferenceContext* context) { return RowsShapes(context, 2); }
 
@@ -117,6 +128,26 @@ REGISTER_OP("AdasumMeasuredAllreduce")
         "As AdasumAllreduce. norms: for each tensor the squared norm of the result before it is "
         "rounded, and the sum of the squared norms of all leaves; of the hosts' results with a "
         "local_reduction. NaN where no Adasum of several leaves is made.");
+
+REGISTER_OP("AdasumSparseAllreduce")
+    .Input("communicator: resource")
+    .Input("dense_rows: int64")
+    .Input("indices: num_inputs * int64")
+    .Input("values: num_inputs * T")
+    .Output("reduced_indices: num_tensors * int64")
+    .Output("reduced_values: num_tensors * T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64, bool}")
+    .Attr("num_inputs: int >= 1")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reduction: string = 'adasum'")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(SparseAllreduceShapes)
+    .Doc(
+        "Reduces tensors of which every replica has some rows, over all replicas of all ranks, "
+        "each tensor by itself. dense_rows: how many rows each tensor has. Inputs are those of the "
+        "first replica, then those of the next.");
 
 REGISTER_OP("AdasumBroadcast")
     .Input("communicator: resource")

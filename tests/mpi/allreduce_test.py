@@ -196,14 +196,6 @@ def test_many_steps_in_a_graph_loop():
     _check("sum", [steps() / 190], inputs)
 
 
-def test_indexed_slices_become_dense():
-    rank, size = adasum.rank(), adasum.size()
-    slices = tf.IndexedSlices(tf.ones([1, 2]), [rank], dense_shape=[size, 2])
-    np.testing.assert_array_equal(adasum.allreduce(slices, "sum"), np.ones([size, 2]))
-    with pytest.raises(ValueError, match=r"IndexedSlices with a dense_shape.*Received: "):
-        adasum.allreduce(tf.IndexedSlices(tf.ones([1, 2]), [rank]), "sum")
-
-
 def test_first_use_in_a_graph_of_tensorflow_1():
     """What is made there is a tensor of that graph: it is of no use outside."""
     with tf.Graph().as_default():

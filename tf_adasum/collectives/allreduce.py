@@ -19,6 +19,7 @@ from tf_adasum.collectives.operations import (
     interruptible,
     name_of_dtype,
 )
+from tf_adasum.collectives.sparse_allreduce import is_sparse, sparse_allreduce_replicas
 
 
 def allreduce(
@@ -36,7 +37,8 @@ def allreduce(
     Args:
         tensors: a tensor or a (nested) structure of tensors, any shapes. float16, bfloat16,
             float32 and float64; for all but "adasum" also int32, int64 and bool.
-            `tf.IndexedSlices` with a dense_shape become dense tensors.
+            `tf.IndexedSlices` with a dense_shape stay such, by "adasum", "sum" or "mean": rows
+            that a rank lacks are zero to it. There is no gradient through them.
         reduction: "adasum", "sum", "mean", "min", "max" or "product". Element by element but for
             "adasum"; a NaN of any rank shows in all.
         communicator: whose ranks take part; all ranks if None.
@@ -49,7 +51,8 @@ def allreduce(
             reduction is the whole.
 
     Returns:
-        The same structure; bitwise the same values on every rank.
+        The same structure; bitwise the same values on every rank. Of `tf.IndexedSlices` the rows
+        that any rank has, in ascending order and each index once.
 
     Raises:
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
@@ -58,7 +61,8 @@ def allreduce(
         LookupError: if a gradient is asked for through another reduction than "sum" and "mean". All
             ranks together get the gradient of the sum of their losses: through "sum" the sum,
             through "mean" the mean.
-        ValueError: for an unknown reduction, or a local one beside another than "adasum".
+        ValueError: for an unknown reduction, or a local one beside another than "adasum"; for
+            `tf.IndexedSlices` without a dense_shape, by another reduction, or by a local one.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
@@ -69,6 +73,10 @@ def allreduce(
     Source: Maleki et al., MLSys 2021, section 3.
     """
     flat = tf.nest.flatten(tensors)
+    sparse = [i for i, value in enumerate(flat) if is_sparse(value)]
+    if sparse:
+        reduced = _allreduce_mixed(flat, sparse, reduction, communicator, name, local_reduction)
+        return tf.nest.pack_sequence_as(tensors, reduced)
     reduced = allreduce_replicas(
         [flat], reduction, communicator, name, name is None, local_reduction
     )
@@ -221,6 +229,37 @@ def _reduced(
                 tensor.set_shape(source.shape)
             results[index] = tensor
     return results
+
+
+def _allreduce_mixed(
+    flat: Sequence[Any],
+    sparse: Sequence[int],
+    reduction: str,
+    communicator: Communicator | None,
+    name: str | None,
+    local_reduction: str,
+) -> list[Any]:
+    """What `allreduce` does where the values at the places `sparse` are `tf.IndexedSlices`."""
+    reductions.check_stages(reduction, local_reduction)
+    if local_reduction != "adasum":
+        raise ValueError(
+            "Expected dense tensors for a local reduction. Received: tf.IndexedSlices and "
+            f"local_reduction={local_reduction!r}. Pass tf.convert_to_tensor(slices)."
+        )
+    rows = [flat[i] for i in sparse]
+    reduced = list(flat)
+    dense = [i for i in range(len(flat)) if i not in sparse]
+    if dense:
+        tensors = allreduce_replicas(
+            [[flat[i] for i in dense]], reduction, communicator, name, name is None
+        )
+        for i, tensor in zip(dense, tensors):
+            reduced[i] = tensor
+    rows_name = f"{name}/rows" if name and dense else name
+    slices = sparse_allreduce_replicas([rows], reduction, communicator, rows_name, name is None)
+    for i, of_tensor in zip(sparse, slices):
+        reduced[i] = of_tensor
+    return reduced
 
 
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:

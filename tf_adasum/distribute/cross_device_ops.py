@@ -17,6 +17,7 @@ from tf_adasum.collectives import names
 from tf_adasum.collectives.allgather import gather_rows
 from tf_adasum.collectives.allreduce import allreduce_replicas, measured_allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
 
@@ -44,8 +45,8 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
     SUM and MEAN mean exactly that. Only a batched SUM whose destinations are variables,
     which is what a wrapped optimizer asks for, takes the reduction of each variable's rule.
-    `tf.IndexedSlices` are made dense first; a sparse path is a later issue. What replicas scatter
-    to a variable comes back as the rows that any of them has.
+    `tf.IndexedSlices` that are reduced to a variable stay such: the rows that any replica has are
+    exchanged and come back, unless the variable's reduction needs all rows.
 
     Args:
         communicator: the `Communicator` whose processes take part.
@@ -103,17 +104,8 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     def _reduce_rows(self, slices, reduction: str, variable) -> tf.IndexedSlices:
         """Reduces what replicas scatter to a variable; the rows are those that any of them has."""
         name = names.of_rows(reduction, variable)
-        shape = tf.constant(variable.shape.as_list(), tf.int64)
-        dense, touched = [], []
-        for of_replica in slices.values:
-            indices = tf.cast(of_replica.indices, tf.int64)
-            dense.append(tf.scatter_nd(indices[:, None], of_replica.values, shape))
-            ones = tf.ones_like(indices, tf.int32)
-            touched.append(tf.math.unsorted_segment_sum(ones, indices, shape[0]))
-        (values,) = self._allreduce([tf_values.PerReplica(dense)], reduction, name)
-        (counts,) = self._allreduce([tf_values.PerReplica(touched)], "sum", f"{name}: which")
-        indices = tf.where(counts > 0)[:, 0]
-        return tf.IndexedSlices(tf.gather(values, indices), indices, shape)
+        (rows,) = self._allreduce_rows([slices], [variable], reduction, name)
+        return rows
 
     @override
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
@@ -122,20 +114,29 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         paths: list[str] = []
         norms: list[tf.Tensor] = []
         for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
-            values = [value_destination_pairs[index][0] for index in indices]
+            values, destinations = zip(*[value_destination_pairs[index] for index in indices])
             measures = self._measures.take is not None and name is not None
-            if measures and reduction == "adasum":
-                variables = [value_destination_pairs[index][1] for index in indices]
-                paths += [self._reduction_of(variable)[0] for variable in variables]
+            if name is not None and self._stays_sparse(values[0], reduction):
+                results = self._allreduce_rows(values, destinations, reduction, name)
+            elif measures and reduction == "adasum":
+                paths += [self._reduction_of(variable)[0] for variable in destinations]
                 results = self._allreduce(values, reduction, name, norms)
             else:
                 results = self._allreduce(values, reduction, name)
-            for index, tensor in zip(indices, results):
-                reduced[index] = self.broadcast(tensor, value_destination_pairs[index][1])
+            for index, result in zip(indices, results):
+                reduced[index] = self.broadcast(result, value_destination_pairs[index][1])
         if norms:
             with tf.device("CPU:0"):
                 self._measures.take(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
+
+    def _stays_sparse(self, value, reduction: str) -> bool:
+        """Whether the rows of a gradient travel, and not all of the variable's."""
+        if not _has_rows(value) or reduction not in REDUCTIONS:
+            return False
+        # What is measured travels whole, and so does what is reduced inside every host first.
+        is_plain = self._local_reduction == "adasum" and self._measures.take is None
+        return reduction != "adasum" or is_plain
 
     @override
     def _gather_implementation(self, per_replica_value, destinations, axis, options):
@@ -157,18 +158,31 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         """(reduction, indices into pairs, stable name) of each exchange, in the order to send."""
         if reduce_op != tf.distribute.ReduceOp.SUM or not all(_names_variable(*p) for p in pairs):
             return [(_reduction(reduce_op), list(range(len(pairs))), None)]
-        members: dict[tuple[str, str], list[tuple[int, str]]] = {}
-        for index, (_, variable) in enumerate(pairs):
+        members: dict[tuple[str, str, bool], list[tuple[int, str]]] = {}
+        for index, (value, variable) in enumerate(pairs):
             path, reduction = self._reduction_of(variable)
-            members.setdefault((reduction, variable.dtype.name), []).append((index, path))
+            key = (reduction, variable.dtype.name, self._stays_sparse(value, reduction))
+            members.setdefault(key, []).append((index, path))
         buckets = []
-        for (reduction, _), indices_and_paths in sorted(members.items()):
+        for (reduction, *_), indices_and_paths in sorted(members.items()):
             sizes = [_num_bytes(pairs[index][1]) for index, _ in indices_and_paths]
             for bucket in make_buckets(sizes, self._bucket_bytes):
                 indices, paths = zip(*[indices_and_paths[place] for place in bucket])
                 name = names.of_bucket(reduction, paths, [pairs[index][1] for index in indices])
                 buckets.append((reduction, list(indices), name))
         return buckets
+
+    def _allreduce_rows(
+        self, per_replica_slices, variables, reduction: str, name: str
+    ) -> list[tf.IndexedSlices]:
+        """The variables say of what shape the slices are, which may not know it themselves."""
+        _refuse_in_xla()
+        shapes = [tf.constant(variable.shape.as_list(), tf.int64) for variable in variables]
+        leaves = [
+            [tf.IndexedSlices(own.values, own.indices, shape) for own, shape in zip(leaf, shapes)]
+            for leaf in zip(*[slices.values for slices in per_replica_slices])
+        ]
+        return sparse_allreduce_replicas(leaves, reduction, self._communicator, name)
 
     def _allreduce(
         self,
@@ -178,12 +192,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         norms: list[tf.Tensor] | None = None,
     ) -> list[tf.Tensor]:
         """Reduces; where there are `norms`, by Adasum, and appends what it keeps of the leaves."""
-        if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-            raise ValueError(
-                "AdasumStrategy cannot exchange tensors inside a function that XLA compiles. "
-                "Received: a tf.function(jit_compile=True) around the exchange. Compile the "
-                "function that finds the gradients, inside of strategy.run, and apply them outside."
-            )
+        _refuse_in_xla()
         num_local = len(per_replica_values[0].values)
         leaves = [
             [tf.convert_to_tensor(value.values[replica]) for value in per_replica_values]
@@ -206,6 +215,19 @@ def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
     return reduce_op.value.lower()
 
 
+def _refuse_in_xla() -> None:
+    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        raise ValueError(
+            "AdasumStrategy cannot exchange tensors inside a function that XLA compiles. "
+            "Received: a tf.function(jit_compile=True) around the exchange. Compile the "
+            "function that finds the gradients, inside of strategy.run, and apply them outside."
+        )
+
+
+def _has_rows(value) -> bool:
+    return all(isinstance(of_replica, tf.IndexedSlices) for of_replica in value.values)
+
+
 def _swap_axes(tensor: tf.Tensor, axis: int) -> tf.Tensor:
     """Exchanges dimension `axis` with the first one; twice is the tensor as it was."""
     if axis % tensor.shape.rank == 0:
@@ -220,9 +242,7 @@ def _names_variable(value, destination) -> bool:
 
 
 def _scatters(value, destination) -> bool:
-    # Only outside of a batch: gradients travel in batches, and are wanted dense.
-    is_sparse = all(isinstance(of_replica, tf.IndexedSlices) for of_replica in value.values)
-    return is_sparse and _names_variable(value, destination)
+    return _has_rows(value) and _names_variable(value, destination)
 
 
 def _num_bytes(variable) -> int:

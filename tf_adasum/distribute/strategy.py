@@ -39,7 +39,8 @@ class AdasumStrategy(tf.distribute.Strategy):
       are the rank's own: stop training by them as you like, but don't set a learning rate by them.
     * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
       replica keeps its own, and rank 0's are saved.
-    * `tf.IndexedSlices` (gradients of embeddings) are made dense before they are exchanged.
+    * `tf.IndexedSlices` (gradients of embeddings) are exchanged as rows, unless the variable's
+      reduction is none of adasum, mean and sum, or `local_reduction` comes first.
     * `jit_compile=True` compiles forward and backward pass; "auto" means no XLA here.
 
     Args:

@@ -10,11 +10,10 @@ from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
+from tf_adasum.optimizers.changed_rows import add_change, add_changed_rows, come_as_rows
 from tf_adasum.optimizers.parts import Exchange, Measure
 
 require_hooks(tf_values, "PerReplica")
-
-SUM = tf.distribute.ReduceOp.SUM
 
 
 class GradientExchange(Exchange):
@@ -43,7 +42,8 @@ class DeltaExchange(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         before = [_local_results(strategy, tf.identity, variable) for variable in variables]
         update(grads)
-        reduce_changes(strategy, variables, before, idle, self.measure)
+        as_rows = come_as_rows(strategy, grads)
+        reduce_changes(strategy, variables, before, idle, self.measure, as_rows)
 
 
 def reduced_together(
@@ -73,6 +73,7 @@ def reduce_changes(
     before: Sequence,
     idle: Sequence[tf.Tensor] | None = None,
     measure: Measure | None = None,
+    as_rows: Sequence[bool] | None = None,
 ) -> None:
     """Sets w = w_before + reduction of (w - w_before) over all replicas.
 
@@ -82,6 +83,8 @@ def reduce_changes(
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
         idle: whether the change of each local replica counts as zero; None if none does.
         measure: is told what Adasum keeps of the changes; None if nobody asks.
+        as_rows: whether the gradient of each came as rows, so that its change may be few rows;
+            None if none did.
     """
     deltas = [
         _local_results(strategy, _step_back, variable, old)
@@ -89,9 +92,16 @@ def reduce_changes(
     ]
     if idle is not None:
         deltas = _without_idle(strategy, deltas, idle)
-    reduced = reduced_together(strategy, deltas, variables, measure)
-    for variable, delta in zip(variables, reduced):
-        strategy.extended.update(variable, _add, args=(delta,), group=False)
+    if as_rows is None or measure is not None:  # what is measured travels whole
+        as_rows = [False] * len(deltas)
+    changes = list(zip(deltas, variables, as_rows))
+    dense = [(delta, variable) for delta, variable, has_rows in changes if not has_rows]
+    if dense:
+        for (_, variable), delta in zip(dense, reduced_together(strategy, *zip(*dense), measure)):
+            strategy.extended.update(variable, add_change, args=(delta,), group=False)
+    add_changed_rows(
+        strategy, [(delta, variable) for delta, variable, has_rows in changes if has_rows]
+    )
 
 
 def _local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
@@ -119,7 +129,3 @@ def _step_back(variable, old):
     change = variable - old
     variable.assign(old)
     return change
-
-
-def _add(variable, delta):
-    variable.assign_add(delta)

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.optimizers.changed_rows import come_as_rows
 from tf_adasum.optimizers.exchanges import reduce_changes
 from tf_adasum.optimizers.parts import Exchange
 
@@ -27,6 +28,7 @@ class LocalSteps(Exchange):
     def __init__(self, count: int):
         self._count = count
         self._taken = None
+        self._with_rows: set[int] = set()  # variables whose gradients came as rows
 
     @override
     def check(self, optimizer):
@@ -68,6 +70,8 @@ class LocalSteps(Exchange):
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):
+        rows = zip(variables, come_as_rows(strategy, grads))
+        self._with_rows.update(id(variable) for variable, has_rows in rows if has_rows)
         if idle is None:
             update(grads)
             return
@@ -104,7 +108,8 @@ class LocalSteps(Exchange):
 
     def _end(self, strategy):
         starts, weights = zip(*self._pairs())
-        reduce_changes(strategy, weights, starts, measure=self.measure)
+        as_rows = [id(weight) in self._with_rows for weight in weights]
+        reduce_changes(strategy, weights, starts, measure=self.measure, as_rows=as_rows)
         self._taken.assign(0)
 
     def _decay_start(self, strategy):

@@ -114,7 +114,8 @@ def wrap(
     The optimizer itself is changed and returned: it becomes an instance of a subclass of its
     class, with its learning rate, variables and settings. Create it inside `strategy.scope()`.
     Without an AdasumStrategy, in a single process, it behaves as it did before, apart from
-    `accumulate`. Embedding gradients (`tf.IndexedSlices`) are exchanged as dense tensors.
+    `accumulate`. Of gradients that are `tf.IndexedSlices` (embeddings) the rows are exchanged, in
+    delta mode those that the step changed; with `accumulate` they become dense.
 
     Args:
         optimizer: a Keras optimizer; in a `LossScaleOptimizer` the inner one is wrapped.

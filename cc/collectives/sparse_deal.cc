@@ -1,0 +1,222 @@
+#include "cc/collectives/sparse_deal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "cc/collectives/parts.h"
+#include "cc/collectives/rows.h"
+#include "cc/core/bytes.h"
+#include "cc/core/error.h"
+#include "cc/transport/gather.h"
+
+namespace adasum {
+namespace {
+
+// Blocks begin at whole cache lines, so that indices and values are aligned.
+constexpr int64_t kLine = 64;
+
+// What a rank's text begins with, before the first row is dealt.
+constexpr char kFault = 'f', kRows = 'r';
+
+// Reads a rank's numbers, one after the other.
+class Numbers {
+ public:
+  explicit Numbers(const std::string& text) : next_(text.data() + 1) {}
+  int64_t Next() {
+    int64_t number;
+    std::memcpy(&number, next_, sizeof(number));
+    next_ += sizeof(number);
+    return number;
+  }
+
+ private:
+  const char* next_;
+};
+
+void Append(std::string* text, int64_t number) {
+  text->append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+}  // namespace
+
+void AllocateScratch(Scratch* scratch, int64_t num_bytes) {
+  try {
+    scratch->Get(num_bytes);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "no memory for " + std::to_string(num_bytes) + " bytes of rows.");
+  }
+}
+
+SparseDeal::SparseDeal(const SparseAllreduceTensors& request, Transport& transport,
+                       Arithmetic& arithmetic, SparseScratch& scratch)
+    : request_(request),
+      transport_(transport),
+      arithmetic_(arithmetic),
+      scratch_(scratch),
+      num_replicas_(static_cast<int>(request.tensors[0].replicas.size())),
+      sent_(transport.size()),
+      received_(transport.size()) {}
+
+void SparseDeal::Exchange() {
+  for (const SparseTensor& tensor : request_.tensors) {
+    for (const SparseRows& rows : tensor.replicas) {
+      lists_.emplace_back(rows.indices, rows.fault.empty() ? rows.num_rows : 0);
+    }
+  }
+  Agree();
+  SwapCounts();
+  AllocateTogether(transport_, [&] {
+    AllocateScratch(&scratch_.sent, Place(&sent_));
+    AllocateScratch(&scratch_.received, Place(&received_));
+  });
+  Pack();
+  SwapRows();
+}
+
+std::string SparseDeal::OwnFault() const {
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    const SparseTensor& tensor = TensorOf(i);
+    const SparseRows& rows = tensor.replicas[i % num_replicas_];
+    std::string fault = rows.fault;
+    const std::vector<int64_t>& indices = lists_[i].indices();
+    if (fault.empty() && !indices.empty()) {
+      const int64_t least = indices.front(), most = indices.back();
+      if (least >= 0 && most < tensor.dense_rows) continue;
+      fault = "index " + std::to_string(least < 0 ? least : most) + " for one of " +
+              std::to_string(tensor.dense_rows) + " rows, which are 0 to " +
+              std::to_string(tensor.dense_rows - 1);
+    }
+    if (fault.empty()) continue;
+    return fault + ", in tensor " + std::to_string(i / num_replicas_) + " of replica " +
+           std::to_string(i % num_replicas_);
+  }
+  return "";
+}
+
+// How many rows each list has, and some of their indices.
+std::string SparseDeal::OwnRows() const {
+  const int num_leaves = transport_.size() * num_replicas_;
+  std::string text(1, kRows);
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    const int leaf = transport_.rank() * num_replicas_ + static_cast<int>(i % num_replicas_);
+    Append(&text, static_cast<int64_t>(lists_[i].indices().size()));
+    for (int64_t index : SampleIndices(lists_[i].indices(), leaf, num_leaves)) {
+      Append(&text, index);
+    }
+  }
+  return text;
+}
+
+// All ranks see what all have: they refuse alike, and find the same borders.
+void SparseDeal::Agree() {
+  const std::string fault = OwnFault();
+  const std::vector<std::string> texts =
+      GatherTexts(transport_, fault.empty() ? OwnRows() : kFault + fault);
+  std::vector<std::vector<IndexSample>> samples(request_.tensors.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank][0] == kFault) {
+      RefuseOnAllRanks(transport_.rank(),
+                       "Expected rows with an index each, of the rows that the tensor has. "
+                       "Received: rank " +
+                           std::to_string(rank) + " passed " + texts[rank].substr(1) +
+                           ". Correct the indices there.");
+    }
+  }
+  for (const std::string& text : texts) {
+    Numbers numbers(text);
+    for (size_t i = 0; i < lists_.size(); ++i) {
+      const int64_t num_rows = numbers.Next(), num_samples = std::min(num_rows, kMostSamples);
+      for (int64_t k = 0; k < num_samples; ++k) {
+        samples[i / num_replicas_].push_back(
+            {numbers.Next(), static_cast<double>(num_rows) / static_cast<double>(num_samples)});
+      }
+    }
+  }
+  for (size_t t = 0; t < samples.size(); ++t) {
+    borders_.push_back(
+        BordersOf(std::move(samples[t]), transport_.size(), request_.tensors[t].dense_rows));
+  }
+}
+
+Range SparseDeal::RangeOf(size_t list, int rank) const {
+  const std::vector<int64_t>& borders = borders_[list / num_replicas_];
+  return Within(lists_[list].indices(), borders[rank], borders[rank + 1]);
+}
+
+void SparseDeal::SwapCounts() {
+  const int size = transport_.size();
+  const int64_t num_lists = static_cast<int64_t>(lists_.size());
+  const int64_t num_bytes = num_lists * static_cast<int64_t>(sizeof(int64_t));
+  auto* const sent = static_cast<int64_t*>(scratch_.sent.Get(size * num_bytes));
+  auto* const received = static_cast<int64_t*>(scratch_.received.Get(size * num_bytes));
+  for (int to = 0; to < size; ++to) {
+    for (int64_t i = 0; i < num_lists; ++i) sent[to * num_lists + i] = RangeOf(i, to).size();
+    sent_[to].counts.assign(sent + to * num_lists, sent + (to + 1) * num_lists);
+  }
+  ExchangeParts(
+      transport_, [&](int to) { return Part{sent + to * num_lists, num_bytes}; },
+      [&](int from) { return PartOfResult{received + from * num_lists, num_bytes}; });
+  for (int from = 0; from < size; ++from) {
+    received_[from].counts.assign(received + from * num_lists, received + (from + 1) * num_lists);
+  }
+}
+
+int64_t SparseDeal::IndicesAt(const Block& block, size_t list) const {
+  int64_t num_bytes = 0;
+  for (size_t i = 0; i < list; ++i) num_bytes += block.counts[i] * sizeof(int64_t);
+  return num_bytes;
+}
+
+int64_t SparseDeal::ValuesAt(const Block& block, size_t list) const {
+  int64_t num_bytes = IndicesAt(block, block.counts.size());
+  for (size_t i = 0; i < list; ++i) num_bytes += block.counts[i] * RowBytes(i);
+  return num_bytes;
+}
+
+int64_t SparseDeal::Place(std::vector<Block>* blocks) const {
+  int64_t end = 0;
+  for (Block& block : *blocks) {
+    block.begin = end;
+    end += (Bytes(block) + kLine - 1) / kLine * kLine;
+  }
+  return end;
+}
+
+void SparseDeal::Pack() {
+  char* const sent = static_cast<char*>(scratch_.sent.Get(0));
+  for (int to = 0; to < transport_.size(); ++to) {
+    const Block& block = sent_[to];
+    for (size_t i = 0; i < lists_.size(); ++i) {
+      const Range range = RangeOf(i, to);
+      std::copy(lists_[i].indices().begin() + range.begin, lists_[i].indices().begin() + range.end,
+                reinterpret_cast<int64_t*>(sent + block.begin + IndicesAt(block, i)));
+      lists_[i].SumRows(range, TensorOf(i).replicas[i % num_replicas_].values,
+                        TensorOf(i).row_elements, request_.dtype, arithmetic_,
+                        sent + block.begin + ValuesAt(block, i));
+    }
+  }
+}
+
+void SparseDeal::SwapRows() {
+  ExchangeParts(
+      transport_,
+      [&](int to) { return Part{At(scratch_.sent.Get(0), sent_[to].begin), Bytes(sent_[to])}; },
+      [&](int from) {
+        return PartOfResult{At(scratch_.received.Get(0), received_[from].begin),
+                            Bytes(received_[from])};
+      });
+}
+
+DealtRows SparseDeal::RowsOf(size_t tensor, int leaf) const {
+  const Block& block = received_[leaf / num_replicas_];
+  const size_t list = tensor * num_replicas_ + leaf % num_replicas_;
+  char* const begin = At(scratch_.received.Get(0), block.begin);
+  return {reinterpret_cast<const int64_t*>(begin + IndicesAt(block, list)),
+          begin + ValuesAt(block, list), block.counts[list]};
+}
+
+}  // namespace adasum

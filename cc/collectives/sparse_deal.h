@@ -1,0 +1,79 @@
+// The first half of a sparse allreduce: every leaf's rows, each index once, go to the ranks by
+// range of the index.
+#ifndef ADASUM_COLLECTIVES_SPARSE_DEAL_H_
+#define ADASUM_COLLECTIVES_SPARSE_DEAL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/collectives/row_lists.h"
+#include "cc/collectives/sparse_allreduce.h"
+#include "cc/collectives/sparse_scratch.h"
+#include "cc/core/arithmetic.h"
+#include "cc/core/transport.h"
+
+namespace adasum {
+
+// What this rank got of one leaf: ascending, each index once.
+struct DealtRows {
+  const int64_t* indices;
+  char* values;
+  int64_t num_rows;
+};
+
+// Throws ResourceExhausted where there is no memory.
+void AllocateScratch(Scratch* scratch, int64_t num_bytes);
+
+class SparseDeal {
+ public:
+  // All must outlive this.
+  SparseDeal(const SparseAllreduceTensors& request, Transport& transport, Arithmetic& arithmetic,
+             SparseScratch& scratch);
+
+  // Collective. Throws InvalidArgument on all ranks for what one rank can't pass.
+  void Exchange();
+
+  int num_leaves() const { return transport_.size() * num_replicas_; }
+  // Of a tensor, in this rank's range.
+  DealtRows RowsOf(size_t tensor, int leaf) const;
+
+ private:
+  // Rows of each tensor and replica, in this order, that go from one rank to another, and where
+  // they lie behind each other: all indices, then all values.
+  struct Block {
+    std::vector<int64_t> counts;
+    int64_t begin = 0;  // bytes, in the buffer that holds it
+  };
+
+  std::string OwnFault() const;
+  std::string OwnRows() const;
+  void Agree();
+  void SwapCounts();
+  void Pack();
+  void SwapRows();
+
+  const SparseTensor& TensorOf(size_t list) const { return request_.tensors[list / num_replicas_]; }
+  int64_t RowBytes(size_t list) const {
+    return TensorOf(list).row_elements * ElementBytes(request_.dtype);
+  }
+  Range RangeOf(size_t list, int rank) const;
+  // Behind which byte of the block the indices, and the values, of a list begin.
+  int64_t IndicesAt(const Block& block, size_t list) const;
+  int64_t ValuesAt(const Block& block, size_t list) const;
+  int64_t Bytes(const Block& block) const { return ValuesAt(block, block.counts.size()); }
+  // Sets where each block begins; returns the bytes of all.
+  int64_t Place(std::vector<Block>* blocks) const;
+
+  const SparseAllreduceTensors& request_;
+  Transport& transport_;
+  Arithmetic& arithmetic_;
+  SparseScratch& scratch_;
+  const int num_replicas_;
+  std::vector<RowList> lists_;                 // of each tensor and replica
+  std::vector<std::vector<int64_t>> borders_;  // of each tensor's ranges
+  std::vector<Block> sent_, received_;         // to and from each rank
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_COLLECTIVES_SPARSE_DEAL_H_

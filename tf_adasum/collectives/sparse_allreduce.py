@@ -1,0 +1,123 @@
+"""allreduce of `tf.IndexedSlices`: the rows that any rank has travel, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_adasum.collectives import native
+from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.operations import (
+    check_dtypes,
+    indices_by_dtype,
+    issuing,
+    name_of_dtype,
+)
+
+# With these a row that a replica lacks counts as zeros, and may be left out.
+REDUCTIONS = ("adasum", "mean", "sum")
+
+
+def is_sparse(value: Any) -> bool:
+    """Returns whether the value is `tf.IndexedSlices`."""
+    # The usual case first: it is asked for each of hundreds of gradients.
+    return not isinstance(value, tf.Tensor) and isinstance(value, tf.IndexedSlices)
+
+
+def sparse_allreduce_replicas(
+    leaves: Sequence[Sequence[tf.IndexedSlices]],
+    reduction: str = "adasum",
+    communicator: Communicator | None = None,
+    name: str | None = None,
+    ordered: bool = True,
+) -> list[tf.IndexedSlices]:
+    """Reduces rows over the replicas of this process and those of all other ranks at once.
+
+    The result is that of the dense tensors, in which rows that a replica lacks are zero and rows
+    of one index are added up: it has the rows that any replica has. For Adasum the inner products
+    are those of whole tensors.
+
+    Args:
+        leaves: one list per local replica, each with the same number of `tf.IndexedSlices` with a
+            dense_shape. values have the dtypes of `allreduce`, shape [rows, ...]; how many rows,
+            also 0, is each replica's own. Rows on a GPU are copied to the host and back.
+        reduction: "adasum", "mean" or "sum".
+        communicator: whose ranks take part; all ranks if None.
+        name: as for `allreduce`.
+        ordered: as for `allreduce_replicas`.
+
+    Returns:
+        One list: rows in ascending order of their indices (int64), each index once; bitwise the
+        same on every rank.
+
+    Raises:
+        tf.errors.InvalidArgumentError: on all ranks, if one passes an index that is none of a row
+            of dense_shape, or if they pass different dtypes, shapes, counts or names.
+        ValueError: for slices without a dense_shape, or another reduction.
+        Others: as `allreduce`.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from tf_adasum.collectives.sparse_allreduce import sparse_allreduce_replicas
+        >>> rows = [
+        ...     [tf.IndexedSlices(tf.constant([[2.0, 1.0]]), [row], dense_shape=[5, 2])]
+        ...     for row in (3, 1)
+        ... ]  # of two replicas; orthogonal, and so added
+        >>> (reduced,) = sparse_allreduce_replicas(rows)
+        >>> reduced.indices.numpy().tolist(), reduced.values.numpy().tolist()
+        ([1, 3], [[2.0, 1.0], [2.0, 1.0]])
+
+    Source: Maleki et al., MLSys 2021, section 3, for Adasum.
+    """
+    _check_reduction(reduction)
+    for leaf in leaves:
+        _check_shapes(leaf)
+    by_dtype = indices_by_dtype(leaves[0])
+    check_dtypes(reduction, by_dtype)
+    results: list[Any] = [None] * len(leaves[0])
+    for dtype, places in by_dtype.items():
+        part = [leaf[place] for leaf in leaves for place in places]
+        shapes = [tf.convert_to_tensor(leaves[0][place].dense_shape) for place in places]
+        op_name = name_of_dtype(name, dtype, by_dtype)
+        with issuing(communicator or world(), op_name, ordered) as (handle, attributes):
+            indices, values = native.ops.adasum_sparse_allreduce(
+                handle,
+                tf.stack([tf.cast(shape[0], tf.int64) for shape in shapes]),
+                [tf.cast(slices.indices, tf.int64) for slices in part],
+                [slices.values for slices in part],
+                num_tensors=len(places),
+                reduction=reduction,
+                **attributes,
+            )
+        for place, shape, of_indices, of_values in zip(places, shapes, indices, values):
+            results[place] = tf.IndexedSlices(of_values, of_indices, shape)
+    return results
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(
+            f"Expected a reduction among {list(REDUCTIONS)} for tf.IndexedSlices, in which rows "
+            f"that a replica lacks count as zeros. Received: {reduction!r}. "
+            "Pass tf.convert_to_tensor(slices)."
+        )
+
+
+def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
+    for slices in leaf:
+        if slices.dense_shape is None:
+            raise ValueError(
+                "Expected tf.IndexedSlices with a dense_shape, which says what they are slices "
+                f"of. Received: {slices}. Pass tf.IndexedSlices(values, indices, dense_shape)."
+            )
+
+
+@tf.RegisterGradient("AdasumSparseAllreduce")
+def _refuse_gradient(op: Any, *upstream: Any) -> None:
+    del op, upstream
+    raise LookupError(
+        "Expected a gradient through an allreduce of dense tensors. Received: tf.IndexedSlices, "
+        "whose allreduce has none. Take the gradient first, or pass tf.convert_to_tensor(slices)."
+    )
