@@ -16,19 +16,19 @@ local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.5),
-    "decayed momentum": lambda: keras.optimizers.SGD(0.5, momentum=0.9, weight_decay=0.01),
+    "decayed_momentum": lambda: keras.optimizers.SGD(0.5, momentum=0.9, weight_decay=0.01),
     "adam": lambda: keras.optimizers.Adam(0.05),
     "clipped": lambda: keras.optimizers.SGD(0.5, clipnorm=0.1),
 }
 SETTINGS = {
     "gradient": {"mode": "gradient"},
     "delta": {"mode": "delta"},
-    "local steps": {"steps_per_sync": 2},
+    "local_steps": {"steps_per_sync": 2},
     "accumulated": {"accumulate": 2},
 }
 CASES = [("sgd", setting, {}) for setting in SETTINGS] + [
-    ("decayed momentum", "delta", {}),
-    ("decayed momentum", "local steps", {}),
+    ("decayed_momentum", "delta", {}),
+    ("decayed_momentum", "local_steps", {}),
     ("adam", "gradient", {}),
     ("adam", "delta", {}),
     ("clipped", "gradient", {}),
