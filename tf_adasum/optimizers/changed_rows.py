@@ -68,7 +68,7 @@ def add_changed_rows(strategy: tf.distribute.Strategy, pairs: Sequence[tuple]) -
 def _moved_rows(change: tf_values.PerReplica) -> list[tf.Tensor]:
     """Indices of the rows that are not all zero, for each local replica."""
     return [
-        tf.where(tf.reduce_any(value != 0, axis=range(1, value.shape.rank)))[:, 0]
+        tf.where(tf.reduce_any(value != 0, axis=tf.range(1, tf.rank(value))))[:, 0]
         for value in change.values
     ]
 
