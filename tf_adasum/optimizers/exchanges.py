@@ -15,6 +15,8 @@ from tf_adasum.optimizers.parts import Exchange, Measure
 
 require_hooks(tf_values, "PerReplica")
 
+SUM = tf.distribute.ReduceOp.SUM
+
 
 class GradientExchange(Exchange):
     """mode="gradient": the gradients are reduced, then all replicas make the same step."""
