@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import size
 from tf_adasum.distribute.strategy import AdasumStrategy
-from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.optimizers.keras_steps import KerasSteps
@@ -24,7 +23,6 @@ require_hooks(
     TFOptimizer,
     "_all_reduce_sum_gradients",
     "_backend_apply_gradients",
-    "_backend_update_step",
     "_distributed_tf_update_step",
 )
 
@@ -119,21 +117,19 @@ class AdasumMixin:
         return list(grads_and_vars)  # the exchange does it, or there are no peers
 
     @override
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        if self._strategy_with_peers() is None:
-            super()._backend_update_step(grads, trainable_variables, learning_rate)
+    def _distributed_tf_update_step(self, distribution, grads_and_vars, learning_rate):
+        # Here, and not in `_backend_update_step`: Nadam has one of its own, which must run.
+        update_step = super()._distributed_tf_update_step
+        if distribution.num_replicas_in_sync == 1:
+            update_step(distribution, grads_and_vars, learning_rate)
             return
-        variables = [native_variable(variable) for variable in trainable_variables]
-        tf.distribute.get_replica_context().merge_call(
-            self._update_and_exchange, args=(list(grads), variables, learning_rate)
-        )
+        grads, variables = zip(*grads_and_vars)
 
-    def _update_and_exchange(self, strategy, grads, variables, learning_rate):
         def update(grads):
-            self._distributed_tf_update_step(strategy, list(zip(grads, variables)), learning_rate)
+            update_step(distribution, list(zip(grads, variables)), learning_rate)
 
-        idle = None if self._accumulates() else strategy.extended.idle.local()
-        self._adasum.exchange.around_update(strategy, grads, variables, update, idle)
+        idle = None if self._accumulates() else distribution.extended.idle.local()
+        self._adasum.exchange.around_update(distribution, grads, variables, update, idle)
 
     def _accumulates(self) -> bool:
         """Whether a step is that of several batches, of which a replica without rows had some."""
