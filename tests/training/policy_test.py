@@ -69,6 +69,15 @@ def test_rule_matched_by_an_earlier_model_is_no_mistake():
     assert policy.assign(VARIABLES[1:2])[0].reduction == "adasum"
 
 
+def test_rule_for_what_is_frozen_as_yet_or_another_model_is_no_mistake():
+    policy = ReductionPolicy([("table", "mean"), ("attention", "mean")])
+    policy.see(*VARIABLES[0])
+    with pytest.raises(ValueError, match=r"\('attention', 'mean'\) matches no variable"):
+        policy.assign(VARIABLES[1:2])
+    policy.see("other/attention/kernel", (2, 2), "float32")
+    assert policy.assign(VARIABLES[1:2])[0].reduction == "adasum"
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

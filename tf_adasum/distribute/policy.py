@@ -70,9 +70,14 @@ class ReductionPolicy:
 
     def __init__(self, rules: Sequence[tuple[RuleTest, str]] | None = None):
         self._rules = [_checked_rule(rule) for rule in rules or ()]
-        # Models of one strategy are checked together: a rule for the second network of a
-        # pair is no mistake once that network has been seen.
+        # A rule for a network whose turn comes later, or for a frozen one, is no mistake.
         self._matched: set[int] = set()
+
+    def see(self, path: str, shape: tuple[int, ...], dtype: str) -> None:
+        """Notes a variable that may be trained some time: rules that match it are no mistakes."""
+        for index, rule in enumerate(self._rules):
+            if index not in self._matched and rule.matches(path, shape, dtype):
+                self._matched.add(index)
 
     def assign(self, variables: Iterable[tuple[str, tuple[int, ...], str]]) -> ReductionPlan:
         """Returns the plan for `variables` and fails if a rule has matched nothing so far.
@@ -84,17 +89,18 @@ class ReductionPolicy:
             A `ReductionPlan`, one row per variable.
 
         Raises:
-            ValueError: a rule matches no variable, or asks for adasum of a non-float.
+            ValueError: a rule matches no variable of these and of those seen, or asks for adasum
+                of a non-float.
         """
         variables = list(variables)
-        for index, rule in enumerate(self._rules):
-            if any(rule.matches(*variable) for variable in variables):
-                self._matched.add(index)
+        for variable in variables:
+            self.see(*variable)
         unmatched = [rule for i, rule in enumerate(self._rules) if i not in self._matched]
         if unmatched:
             paths = ", ".join(path for path, _, _ in variables)
             raise ValueError(
-                f"Reduction rule {unmatched[0]} matches no variable; correct or remove it. "
+                f"Reduction rule {unmatched[0]} matches no variable; correct or remove it, or make "
+                "the model that it is for before the first step. "
                 f"Received the variables: {paths}."
             )
         return ReductionPlan(PlanRow(*v, self.reduction(*v)) for v in variables)

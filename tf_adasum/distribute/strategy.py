@@ -93,6 +93,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         communicator = communicator or world()
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
+        extended.see_variable = self._policy.see
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
         keras_hooks.install()

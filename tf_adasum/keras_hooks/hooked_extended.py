@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
@@ -23,6 +24,8 @@ class HookedExtended:
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
             the first replica's.
         rows_in_order: while it is on, data are dealt to ranks by rows, and not by files.
+        see_variable: is called with path, shape and dtype of each Keras variable to be trained
+            that is made in the strategy's scope.
     """
 
     communicator: Communicator
@@ -33,6 +36,7 @@ class HookedExtended:
         self.undivided_losses = ReplicasFlag()
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
+        self.see_variable: Callable[[str, tuple[int, ...], str], None] = lambda *described: None
         super().__init__(*args, **kwargs)
 
     @property
