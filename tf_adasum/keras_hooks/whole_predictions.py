@@ -2,6 +2,8 @@
 
 Each rank computes its share of every batch, and the ranks gather the outputs after each step, so
 that callbacks see those of the whole batch too. Replica (p, l) has part l * P + p of a batch.
+
+`predict_on_batch` gives all local replicas the whole batch; the first one's outputs are returned.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochItera
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 from tf_adasum.keras_hooks.num_batches import is_sharded
 
 require_hooks(keras_trainer, "concat")
-require_hooks(TensorFlowTrainer, "make_predict_function", "predict")
+require_hooks(TensorFlowTrainer, "make_predict_function", "predict", "predict_on_batch")
 require_hooks(TFEpochIterator, "__init__")
 
 
@@ -38,6 +41,19 @@ def install() -> None:
             self.predict_function = _gathering(self, self.predict_function)
 
     TensorFlowTrainer.make_predict_function = make_whole
+    predict_on_batch = TensorFlowTrainer.predict_on_batch
+
+    @functools.wraps(predict_on_batch)
+    def predict_once(self, x):
+        outputs = predict_on_batch(self, x)
+        extended = self.distribute_strategy.extended
+        copies = len(extended.worker_devices) if isinstance(extended, HookedExtended) else 1
+        return keras.tree.map_structure(
+            lambda leaf: leaf if copies == 1 else _between(leaf, 0, _num_rows(leaf) // copies),
+            outputs,
+        )
+
+    TensorFlowTrainer.predict_on_batch = predict_once
 
 
 def _deal_rows_in_order() -> None:
