@@ -46,7 +46,7 @@ def run_cell(row: Row, num_local: int) -> None:
 
 def _check_numbers(row: Row, num_local: int) -> None:
     number, alike = world().size * num_local, row.cell == ALIKE
-    key = row.name, number if alike else 0
+    key = row.name, number
     if key not in _plain_results:
         _plain_results[key] = row.script(Run(PLAIN, number, num_local, alike))
     for kind in (MEAN, ADASUM):

@@ -35,8 +35,8 @@ def check_training(result: dict[str, Any]) -> None:
     for index, leaf in enumerate(leaves(result)):
         if leaf.dtype.kind == "f":
             assert np.isfinite(leaf.astype(np.float64)).all(), f"number {index} is not finite"
-    losses = result.get("history", {}).get("loss", [1.0, 0.0])
-    assert losses[-1] < losses[0], f"the loss does not fall: {losses}"
+    losses = result.get("history", {}).get("loss")
+    assert not losses or losses[-1] < losses[0], f"the loss does not fall: {losses}"
 
 
 def check_equal_on_replicas(run: Run, result: dict[str, Any]) -> None:

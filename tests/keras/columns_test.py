@@ -21,6 +21,6 @@ assert rows.SUBJECTS  # importing them registers the rows
 
 # The plain run of a row serves all columns of a launch, so these come one after the other.
 @pytest.mark.parametrize("num_local", LOCAL)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ROWS, ids=[f"{row.subject}: {name}" for name, row in ROWS.items()])
 def test_row(name, num_local):
     run_cell(ROWS[name], num_local)

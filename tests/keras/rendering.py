@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from tests.keras.registry import COLUMNS, Row
 
+NOT_RUN = "not run"
+
 _HEAD = """\
 # Keras features on several replicas
 
@@ -28,6 +30,7 @@ After 2 and 3 all replicas hold the same bits, and all ranks return the same num
   can't be that of one device, for the reason given: each replica looks at its own rows.
 * **holds**: the row says what holds in place of equal numbers.
 * **refused**: with the sentence given, on every rank, at once.
+* **not run**: nobody has looked yet.
 
 `make test` runs half of the cells, every row in two columns; `make test-full` all of them.
 """
@@ -38,7 +41,7 @@ def render(rows: Iterable[Row], cells: dict[tuple[str, str], str]) -> str:
 
     Args:
         rows: in the order of the table.
-        cells: what each cell says, by the row's name and "processes,local replicas".
+        cells: what those that have run say, by the row's name and "processes,local replicas".
     """
     lines, subject = [_HEAD], None
     for row in rows:
@@ -55,6 +58,7 @@ def _header(subject: str) -> list[str]:
 
 
 def _line(row: Row, cells: dict[tuple[str, str], str]) -> str:
-    of_columns = [cells[row.name, f"{processes},{local}"] for processes, local in COLUMNS]
+    columns = [f"{processes},{local}" for processes, local in COLUMNS]
+    of_columns = [cells.get((row.name, column), NOT_RUN) for column in columns]
     parts = [row.name, *of_columns, f"{row.tolerance:g}", row.note]
     return "| " + " | ".join(part.replace("|", "\\|") for part in parts) + " |"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +38,7 @@ class Run:
 
     def __init__(self, kind: str, number: int, num_local: int, alike: bool = False):
         self.kind, self.number, self.alike = kind, number, alike
+        self._num_local = num_local
         self.strategy = None
         if kind != PLAIN:
             self.strategy = replicas.strategy(num_local, reductions=_RULES[kind])
@@ -46,6 +49,34 @@ class Run:
     def is_plain(self) -> bool:
         """Whether this is the one device that the others are compared with."""
         return self.kind == PLAIN
+
+    def set_rules(self, first: str, *others: str) -> None:
+        """Gives the strategy a "mean" for the first pattern; where all are means, for others."""
+        patterns = [first, *others] if self.kind == MEAN else [first]
+        if not self.is_plain:
+            rules = [(pattern, "mean") for pattern in patterns]
+            self.strategy = replicas.strategy(self._num_local, reductions=rules)
+
+    def set_communicator(self, communicator: tf_adasum.Communicator) -> None:
+        """Lets the strategy have these ranks only."""
+        options = {"reductions": _RULES[self.kind], "communicator": communicator}
+        self.strategy = replicas.strategy(self._num_local, **options)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this rank writes the files of a run that all read."""
+        return self.is_plain or tf_adasum.rank() == 0
+
+    def folder(self) -> str:
+        """A new folder: one for all ranks, or the plain run's own."""
+        if self.is_plain:
+            return tempfile.mkdtemp()
+        return os.path.dirname(replicas.shared_path("files"))
+
+    def own_rows(self, batch: int) -> np.ndarray:
+        """The numbers of the rows of a batch that this rank has, as `train_on_batch` takes them."""
+        rows = np.arange(batch * BATCH, (batch + 1) * BATCH)
+        return rows if self.is_plain else np.split(rows, tf_adasum.size())[tf_adasum.rank()]
 
     def scope(self):
         """The strategy's scope, if there is a strategy."""
@@ -94,12 +125,23 @@ class Run:
             options = {"batch_size": BATCH, "shuffle": False, **options}
         return model.fit(x, y, epochs=epochs, verbose=0, **options).history
 
+    def check_falls(self, history: dict[str, list[float]]) -> None:
+        """Fails unless the loss is less at the end than at the beginning."""
+        losses = history["loss"]
+        assert losses[-1] < losses[0], f"the loss does not fall: {losses}"
+
     def result(self, model: keras.Model, history: dict | None = None, **more) -> dict[str, Any]:
         """What a script returns: weights, history, and what else must be equal, by name."""
         self.models.append(model)
         return {"weights": model.get_weights(), "history": history or {}, **more}
 
 
-def momentum(rate: float = 0.05, **options) -> keras.optimizers.SGD:
+def fitted(run: Run, make_optimizer=None, num_batches: int = 4, **options) -> dict[str, Any]:
+    """The result of fitting `small_model`; the options are those of `compile`."""
+    model = run.compiled(make_optimizer=make_optimizer, **options)
+    return run.result(model, run.fit(model, *run.examples(num_batches)))
+
+
+def momentum(rate: Any = 0.05, **options) -> keras.optimizers.SGD:
     """SGD with momentum, the optimizer of rows whose subject is something else."""
     return keras.optimizers.SGD(rate, momentum=0.9, **options)

@@ -1,5 +1,27 @@
 """The rows, one subject a file; importing this registers them in the order of the table."""
 
-from tests.keras.rows import steps
+from tests.keras.rows import (  # noqa: I001 (the order of the table)
+    steps,
+    optimizers,
+    losses,
+    layers,
+    models,
+    precision,
+    inputs,
+    evaluation,
+    callbacks,
+    saving,
+)
 
-SUBJECTS = (steps,)
+SUBJECTS = (
+    steps,
+    optimizers,
+    losses,
+    layers,
+    models,
+    precision,
+    inputs,
+    evaluation,
+    callbacks,
+    saving,
+)

@@ -8,15 +8,11 @@ import keras
 import tensorflow as tf
 
 from tests.keras.registry import ALIKE, row
-from tests.keras.run import BATCH, momentum
+from tests.keras.run import BATCH, fitted, momentum
+from tests.training.replicas import small_model
 
 steps = functools.partial(row, "Steps")
-OWN = "every replica clips its own gradient, so all have the same rows here"
-
-
-def fitted(run, make_optimizer=momentum, num_batches=4, **options):
-    model = run.compiled(make_optimizer=make_optimizer, **options)
-    return run.result(model, run.fit(model, *run.examples(num_batches)))
+clipping = functools.partial(steps, cell=ALIKE, note="every replica clips its own gradient")
 
 
 @steps("gradient_accumulation_steps")
@@ -27,9 +23,12 @@ def keras_accumulation(run):
 @steps("wrap(accumulate=)", note="one device: Keras' gradient_accumulation_steps")
 def accumulation(run):
     with run.scope():
-        optimizer = momentum(gradient_accumulation_steps=2 if run.is_plain else None)
-        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8)])
-        model.compile(run.wrap(optimizer, **{} if run.is_plain else {"accumulate": 2}), "mse")
+        model = small_model()
+        if run.is_plain:
+            optimizer = momentum(gradient_accumulation_steps=2)
+        else:
+            optimizer = run.wrap(momentum(), accumulate=2)
+        model.compile(optimizer, "mse")
     return run.result(model, run.fit(model, *run.examples(4)))
 
 
@@ -45,11 +44,68 @@ def steps_per_execution_endless(run):
     return run.result(model, run.fit(model, data, steps_per_epoch=4))
 
 
-@steps("clipnorm", cell=ALIKE, note=OWN)
+@steps("run_eagerly")
+def run_eagerly(run):
+    return fitted(run, run_eagerly=True)
+
+
+@steps("use_ema")
+def moving_average(run):
+    return fitted(run, lambda: momentum(use_ema=True, ema_momentum=0.7))
+
+
+@steps("use_ema, ema_overwrite_frequency")
+def moving_average_that_overwrites(run):
+    options = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
+    return fitted(run, lambda: momentum(**options))
+
+
+@clipping("clipnorm")
 def clipnorm(run):
     return fitted(run, lambda: momentum(clipnorm=0.1))
 
 
-@steps("run_eagerly")
-def run_eagerly(run):
-    return fitted(run, run_eagerly=True)
+@clipping("global_clipnorm")
+def global_clipnorm(run):
+    return fitted(run, lambda: momentum(global_clipnorm=0.1))
+
+
+@clipping("clipvalue")
+def clipvalue(run):
+    return fitted(run, lambda: momentum(clipvalue=0.01))
+
+
+@steps("weight_decay")
+def weight_decay(run):
+    def optimizer():
+        made = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+        made.exclude_from_weight_decay(var_names=["bias"])
+        return made
+
+    return fitted(run, optimizer)
+
+
+@steps("constraints")
+def constraints(run):
+    layer = keras.layers.Dense(
+        9,
+        kernel_constraint=keras.constraints.MaxNorm(0.5),
+        bias_constraint=keras.constraints.NonNeg(),
+    )
+    model = run.compiled(lambda: small_model(layer))
+    return run.result(model, run.fit(model, *run.examples()))
+
+
+@steps("learning rate schedules")
+def schedules(run):
+    schedule = keras.optimizers.schedules.CosineDecay(0.0, 6, warmup_target=0.1, warmup_steps=2)
+    return fitted(run, lambda: momentum(schedule))
+
+
+@steps("learning_rate assigned between two fits")
+def assigned_rate(run):
+    model = run.compiled()
+    first = run.fit(model, *run.examples())
+    model.optimizer.learning_rate = 0.01
+    rate = float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+    return run.result(model, first, more=run.fit(model, *run.examples()), rate=rate)
