@@ -19,8 +19,12 @@ LOCAL = [num_local for processes, num_local in COLUMNS if processes == world().s
 assert rows.SUBJECTS  # importing them registers the rows
 
 
-# The plain run of a row serves all columns of a launch, so these come one after the other.
+def named(row):
+    """The row's name in reports; `-k=quick` leaves out what only full runs do."""
+    return f"{'' if row.full else 'quick '}{row.subject}: {row.name}"
+
+
 @pytest.mark.parametrize("num_local", LOCAL)
-@pytest.mark.parametrize("name", ROWS, ids=[f"{row.subject}: {name}" for name, row in ROWS.items()])
+@pytest.mark.parametrize("name", ROWS, ids=map(named, ROWS.values()))
 def test_row(name, num_local):
     run_cell(ROWS[name], num_local)

@@ -22,7 +22,7 @@ class Row(NamedTuple):
         cell: what is expected of it: one of EQUAL, ALIKE, HOLDS and REFUSED.
         note: what the table says about it; of a refusal, what its message says.
         tolerance: absolute and relative.
-        full: whether it is slow: only `make test-full` and `make keras-table` run it.
+        full: whether only `make test-full` and `make keras-table` run it.
     """
 
     subject: str

@@ -25,7 +25,7 @@ def trained(run, *listed, optimizer=momentum, epochs=3):
     return model, history
 
 
-@callbacks("ModelCheckpoint")
+@callbacks("ModelCheckpoint", full=True)
 def model_checkpoint(run):
     folder = run.folder()
     best = kinds.ModelCheckpoint(os.path.join(folder, "best.keras"), "loss", save_best_only=True)
@@ -45,7 +45,7 @@ def interrupt(epoch, logs):
         raise Interruption
 
 
-@callbacks("BackupAndRestore")
+@callbacks("BackupAndRestore", full=True)
 def backup(run):
     folder = run.folder()
     model = run.compiled(make_optimizer=lambda: keras.optimizers.SGD(0.05))
@@ -61,7 +61,7 @@ def backup(run):
     return run.result(model, history)
 
 
-@callbacks("CSVLogger")
+@callbacks("CSVLogger", full=True)
 def csv_logger(run):
     path = os.path.join(run.folder(), "log.csv")
     model, history = trained(run, kinds.CSVLogger(path))
@@ -70,7 +70,11 @@ def csv_logger(run):
     return run.result(model, history, rows=rows)
 
 
-@callbacks("TensorBoard", note="where tensorboard is installed; TensorFlow 2.21 does not bring it")
+@callbacks(
+    "TensorBoard",
+    note="where tensorboard is installed; TensorFlow 2.21 does not bring it",
+    full=True,
+)
 def tensor_board(run):
     folder = run.folder()
     if importlib.util.find_spec("tensorboard") is None:
@@ -95,7 +99,7 @@ def plateau(run):
     return run.result(model, history)
 
 
-@callbacks("LearningRateScheduler")
+@callbacks("LearningRateScheduler", full=True)
 def scheduler(run):
     model, history = trained(run, kinds.LearningRateScheduler(lambda epoch, rate: rate * 0.5))
     return run.result(model, history)
@@ -121,7 +125,7 @@ def swapped(run):
     return run.result(model, run.fit(model, x, y, callbacks=[swap], **options))
 
 
-@callbacks("LambdaCallback that saves")
+@callbacks("LambdaCallback that saves", full=True)
 def saving_lambda(run):
     path = os.path.join(run.folder(), "model.weights.h5")
     held = []

@@ -72,7 +72,7 @@ def with_policy(data, policy):
     return data.with_options(options)
 
 
-@inputs("tf.data, AutoShardPolicy.DATA")
+@inputs("tf.data, AutoShardPolicy.DATA", full=True)
 def dealt(run):
     data = tf.data.Dataset.from_tensor_slices(run.examples()).batch(BATCH)
     return trained(run, (with_policy(data, Shard.DATA),))
@@ -107,7 +107,7 @@ def files(run):
     return trained(run, (with_policy(data, Shard.FILE),), epochs=3)
 
 
-@inputs("tensorflow_datasets")
+@inputs("tensorflow_datasets", full=True)
 def tfds_builder(run):
     from tests.keras.waves.builder import Waves
 
@@ -179,7 +179,7 @@ def strings(run):
     return run.result(model, run.fit(model, data), words=words)
 
 
-@inputs("Normalization, Discretization, adapt")
+@inputs("Normalization, Discretization, adapt", full=True)
 def adapted(run):
     x, y = run.examples()
     with run.scope():

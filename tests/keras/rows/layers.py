@@ -32,7 +32,7 @@ def lstm(run):
     return recurrent(run, keras.layers.LSTM(3))
 
 
-@layers("GRU, Bidirectional, with a mask")
+@layers("GRU, Bidirectional, with a mask", full=True)
 def gru(run):
     return recurrent(run, keras.layers.Bidirectional(keras.layers.GRU(2)))
 
@@ -49,7 +49,7 @@ def images(run, *stack):
     return run.result(model, run.fit(model, *run.batches(pixels, targets)))
 
 
-@layers("Conv2D, MaxPooling2D")
+@layers("Conv2D, MaxPooling2D", full=True)
 def convolution(run):
     return images(run, keras.layers.Conv2D(3, 3), keras.layers.MaxPooling2D())
 
@@ -93,6 +93,7 @@ def normalization(run):
     "Dropout, GaussianNoise",
     cell=HOLDS,
     note="replicas draw numbers of their own; evaluate and predict before the training are equal",
+    full=True,
 )
 def dropout(run):
     stack = keras.layers.Dropout(0.3), keras.layers.GaussianNoise(0.05)

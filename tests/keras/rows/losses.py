@@ -36,7 +36,7 @@ def weights_of(rows):
     return np.random.default_rng(5).uniform(0.5, 2.0, len(rows)).astype(np.float32)
 
 
-@losses("regularizers")
+@losses("regularizers", full=True)
 def regularizers(run):
     decay = keras.regularizers.L1L2(0.01, 0.05)
     layer = keras.layers.Dense(9, kernel_regularizer=decay, activity_regularizer="l2")
@@ -44,20 +44,20 @@ def regularizers(run):
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@losses("add_loss")
+@losses("add_loss", full=True)
 def added(run):
     model = run.compiled(lambda: small_model(Prediction()))
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@losses("reduction='sum'", note="one device: the sum divided by the number of replicas")
+@losses("reduction='sum'", note="one device: the sum divided by the number of replicas", full=True)
 def summed(run):
     loss = keras.losses.MeanSquaredError(reduction="sum")
     weights = {"loss_weights": [1 / run.number]} if run.is_plain else {}
     return fitted(run, lambda: momentum(0.005), loss=loss, **weights)
 
 
-@losses("a function of one's own")
+@losses("a function of one's own", full=True)
 def own_function(run):
     def huber_like(y, prediction):
         return keras.ops.mean(keras.ops.sqrt(1 + keras.ops.square(y - prediction)), axis=-1)
@@ -65,7 +65,7 @@ def own_function(run):
     return fitted(run, loss=huber_like)
 
 
-@losses("crossentropy of labels, accuracy")
+@losses("crossentropy of labels, accuracy", full=True)
 def crossentropy(run):
     settings = {"loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}
     model = run.compiled(classifier, **settings)
@@ -144,6 +144,7 @@ def masks(run):
     "masks, rows of unlike length",
     cell=ALIKE,
     note="a replica's mean is over its own entries that the mask leaves",
+    full=True,
 )
 def unlike_masks(run):
     return tagged(run, [2, 5, 1, 4])

@@ -36,7 +36,7 @@ def subclassed(run):
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@models("a layer used twice, a model in a model")
+@models("a layer used twice, a model in a model", full=True)
 def shared(run):
     def make():
         inputs, layer = keras.Input((NUM_FEATURES,)), keras.layers.Dense(NUM_FEATURES, "tanh")
@@ -78,13 +78,13 @@ def own_step(run):
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@models("a compute_loss of one's own")
+@models("a compute_loss of one's own", full=True)
 def own_loss(run):
     model = run.compiled(lambda: own_model(OwnLoss))
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@models("strategy.run in a loop of one's own")
+@models("strategy.run in a loop of one's own", full=True)
 def own_loop(run):
     with run.scope():
         model, optimizer = small_model(), run.wrap(momentum())

@@ -31,7 +31,7 @@ def fitted_in(run, name, optimizer=momentum):
         return run.result(model, run.fit(model, *run.examples(4)))
 
 
-@precision("mixed_float16", tolerance=3e-3)
+@precision("mixed_float16", tolerance=3e-3, full=True)
 def float16(run):
     return fitted_in(run, "mixed_float16")
 
@@ -41,7 +41,7 @@ def bfloat16(run):
     return fitted_in(run, "mixed_bfloat16")
 
 
-@precision("float64", tolerance=1e-9)
+@precision("float64", tolerance=1e-9, full=True)
 def float64(run):
     return fitted_in(run, "float64")
 
@@ -60,7 +60,7 @@ def with_overflow(run, name, optimizer):
     return {"weights": model.get_weights(), "scale": scale}
 
 
-@precision("mixed_float16, inf on one replica", tolerance=3e-3)
+@precision("mixed_float16, inf on one replica", tolerance=3e-3, full=True)
 def float16_overflow(run):
     return with_overflow(run, "mixed_float16", momentum)
 
@@ -74,7 +74,7 @@ def bfloat16_overflow(run):
     return with_overflow(run, "mixed_bfloat16", lambda: scaled(momentum()))
 
 
-@precision("an output in float32 of a mixed_bfloat16 model", tolerance=2e-2)
+@precision("an output in float32 of a mixed_bfloat16 model", tolerance=2e-2, full=True)
 def float32_output(run):
     def make():
         with policy("mixed_bfloat16"):

@@ -32,7 +32,7 @@ def keras_file(run):
     return saved(run, "m.keras", lambda model, path: model.save(path), keras.models.load_model)
 
 
-@saving("save_weights, .weights.h5")
+@saving("save_weights, .weights.h5", full=True)
 def weights_file(run):
     def load(path):
         model = small_model()
@@ -59,10 +59,23 @@ def exported(run):
     def save(model, path):
         model.export(path, verbose=False)
 
-    return saved(run, "exported", save, lambda path: tf.saved_model.load(path).serve)
+    def load(path):
+        module = tf.saved_model.load(path)
+
+        def outputs(x):
+            value = module.serve(x)  # the module must live on: it holds the variables
+            return value
+
+        return outputs
+
+    return saved(run, "exported", save, load)
 
 
-@saving("load_model under the strategy, and go on", note="mode='gradient': slots are saved whole")
+@saving(
+    "load_model under the strategy, and go on",
+    note="mode='gradient': slots are saved whole",
+    full=True,
+)
 def continued(run):
     with run.scope():
         model = small_model()

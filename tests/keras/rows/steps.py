@@ -15,7 +15,7 @@ steps = functools.partial(row, "Steps")
 clipping = functools.partial(steps, cell=ALIKE, note="every replica clips its own gradient")
 
 
-@steps("gradient_accumulation_steps")
+@steps("gradient_accumulation_steps", full=True)
 def keras_accumulation(run):
     return fitted(run, lambda: momentum(gradient_accumulation_steps=2))
 
@@ -32,7 +32,7 @@ def accumulation(run):
     return run.result(model, run.fit(model, *run.examples(4)))
 
 
-@steps("steps_per_execution, finite data")
+@steps("steps_per_execution, finite data", full=True)
 def steps_per_execution(run):
     return fitted(run, num_batches=5, steps_per_execution=2)
 
@@ -44,12 +44,12 @@ def steps_per_execution_endless(run):
     return run.result(model, run.fit(model, data, steps_per_epoch=4))
 
 
-@steps("run_eagerly")
+@steps("run_eagerly", full=True)
 def run_eagerly(run):
     return fitted(run, run_eagerly=True)
 
 
-@steps("use_ema")
+@steps("use_ema", full=True)
 def moving_average(run):
     return fitted(run, lambda: momentum(use_ema=True, ema_momentum=0.7))
 
@@ -65,12 +65,12 @@ def clipnorm(run):
     return fitted(run, lambda: momentum(clipnorm=0.1))
 
 
-@clipping("global_clipnorm")
+@clipping("global_clipnorm", full=True)
 def global_clipnorm(run):
     return fitted(run, lambda: momentum(global_clipnorm=0.1))
 
 
-@clipping("clipvalue")
+@clipping("clipvalue", full=True)
 def clipvalue(run):
     return fitted(run, lambda: momentum(clipvalue=0.01))
 
@@ -85,7 +85,7 @@ def weight_decay(run):
     return fitted(run, optimizer)
 
 
-@steps("constraints")
+@steps("constraints", full=True)
 def constraints(run):
     layer = keras.layers.Dense(
         9,
@@ -96,7 +96,7 @@ def constraints(run):
     return run.result(model, run.fit(model, *run.examples()))
 
 
-@steps("learning rate schedules")
+@steps("learning rate schedules", full=True)
 def schedules(run):
     schedule = keras.optimizers.schedules.CosineDecay(0.0, 6, warmup_target=0.1, warmup_steps=2)
     return fitted(run, lambda: momentum(schedule))
