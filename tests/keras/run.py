@@ -96,9 +96,15 @@ class Run:
         loss: Any = "mse",
         **options,
     ) -> keras.Model:
-        """A model, made and compiled as everyday scripts do it."""
+        """A model, made and compiled as everyday scripts do it.
+
+        What stands for a list of metrics may be a function that makes them, in the scope.
+        """
         with self.scope():
             model = make_model()
+            for name in ("metrics", "weighted_metrics"):
+                if callable(options.get(name)):
+                    options[name] = options[name]()
             optimizer = make_optimizer() if make_optimizer else momentum()
             model.compile(optimizer=self.wrap(optimizer), loss=loss, **options)
         return model
