@@ -107,7 +107,7 @@ def test_rows_are_reduced_as_dense_tensors(dtype, reduction, num_local, compiled
         _check_same_on_all_ranks(slices, label)
 
 
-def test_many_rows_of_skewed_indices_are_dealt_evenly(tmp_path):
+def test_skewed_indices_leave_no_rank_with_much_more_than_its_share(tmp_path):
     """Indices of words: a tenth of them comes up nine times in ten."""
     rank, size, count = adasum.rank(), adasum.size(), 3000
     options = {"timeline": str(tmp_path / "trace")}
@@ -124,8 +124,8 @@ def test_many_rows_of_skewed_indices_are_dealt_evenly(tmp_path):
     row_bytes = 8 + 4 * 64
     own, union = len(np.unique(indices)), reduced.indices.shape[0]
     even = row_bytes * (own + union) * (size - 1) / size
+    # It may be less: rows that many leaves have are few in the union, which goes back.
     assert sent <= 1.25 * even + 10_000 * size
-    assert (sent >= 0.75 * even) or size == 1
 
 
 def test_one_percent_of_the_rows_is_a_small_part_of_the_bytes(tmp_path):
