@@ -9,6 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
+import threading
 import time
 
 import keras
@@ -17,7 +18,11 @@ import tf_adasum
 from tests.training.replicas import endless_examples, small_model, strategy
 
 
+is_ending = threading.Event()
+
+
 def end():
+    is_ending.set()
     time.sleep(float(sys.argv[1]))
     print("ended", flush=True)
 
@@ -27,6 +32,7 @@ with strategy(2).scope():
     model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse")
 model.fit(endless_examples(end).batch(4), steps_per_epoch=2, verbose=0)
 print("fit", flush=True)
+is_ending.wait(60)  # what has not begun to end when the process ends is left alone
 """
 
 

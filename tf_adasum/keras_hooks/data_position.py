@@ -97,7 +97,8 @@ class Progress:
     """
 
     def __init__(self, iterator: TFEpochIterator, shuffles: bool):
-        self._iterator = iterator
+        # Not a cycle: the end of `fit` ends its iterators, without a garbage collection.
+        self._weak_iterator = weakref.ref(iterator)
         self._adapter = iterator.data_adapter
         self._shuffles = shuffles or isinstance(self._adapter, TFDatasetAdapter)
         self._seed = eager_context.global_seed()
@@ -107,6 +108,10 @@ class Progress:
         self._reads_what_is_over = not isinstance(self._adapter, GeneratorDataAdapter)
         for name, event in (("on_epoch_begin", _BEGIN), ("on_epoch_end", _END)):
             self._note_calls(name, event)
+
+    @property
+    def _iterator(self) -> TFEpochIterator:
+        return self._weak_iterator()
 
     def position(self, in_epoch: bool) -> dict[str, Any]:
         """Returns what `resume` takes, made of numbers and strings.
