@@ -24,8 +24,6 @@ local_replicas = pytest.mark.parametrize("num_local", LOCAL)
         "_test_call_and_merge_exceptions",
         "_test_global_step_update",
         "_test_minimize_loss_eager",
-        "_test_replica_id",
-        "_test_summary_for_replica_zero_only",
         "_test_trainable_variable",
     ],
 )

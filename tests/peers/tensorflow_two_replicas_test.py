@@ -1,7 +1,7 @@
 """TensorFlow's tests of a strategy with two replicas pass with AdasumStrategy on two devices.
 
-In one process only: they compare the results of both replicas, and each process of an
-AdasumStrategy sees those of its own.
+In one process only: they look at replica 0, or compare the results of both replicas, and each
+process of an AdasumStrategy sees its own replicas.
 """
 
 from __future__ import annotations
@@ -35,3 +35,8 @@ def test_gradients_in_a_graph(name):  # tf.gradients needs one
     getattr(strategy_test_lib.TwoDeviceDistributionTestBase(), name)(
         strategy(2), run_in_function=True
     )
+
+
+@pytest.mark.parametrize("name", ["_test_replica_id", "_test_summary_for_replica_zero_only"])
+def test_numbers_of_replicas(name):
+    getattr(strategy_test_lib.DistributionTestBase(), name)(strategy(2))
