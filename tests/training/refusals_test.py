@@ -58,6 +58,34 @@ def test_optimizer_made_outside_the_scope(mode, num_local):
         model.fit(x, y, batch_size=len(x), verbose=0)
 
 
+@local_replicas
+@pytest.mark.parametrize("call", ["fit", "evaluate", "train_on_batch"])
+def test_metric_made_outside_the_scope(call, num_local):
+    metrics = [keras.metrics.AUC(name="area"), "mae"]
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = small_model()
+        model.compile(tf_adasum.wrap(sgd()), "mse", metrics=metrics)
+    x, y = examples(4 * replicas.num_replicas_in_sync)
+    y = (y > 0).astype(np.float32)
+    if replicas.num_replicas_in_sync == 1:
+        getattr(model, call)(x, y)
+        return
+    with pytest.raises(RuntimeError, match=r"metrics created inside the scope\(\).*'area"):
+        getattr(model, call)(x, y)
+
+
+def test_model_made_outside_the_scope():
+    model = small_model()
+    replicas = strategy(LOCAL[-1])
+    with replicas.scope():
+        model.compile(tf_adasum.wrap(sgd()), "mse")
+    x, y = examples(8)
+    if world().size > 1:
+        with pytest.raises(RuntimeError, match=r"use fit on a model built in its scope\(\)"):
+            model.fit(x, y, verbose=0)
+
+
 def test_wrapped_optimizer_without_a_strategy():
     model = small_model()
     start = model.get_weights()

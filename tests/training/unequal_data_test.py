@@ -121,3 +121,25 @@ def test_files_of_unequal_length_are_read_once(num_local):
         assert (logs["count"], logs["sum"]) == (number, number * (number - 1) // 2)
     assert np.isfinite(normalization.moving_variance.numpy()).all()
     assert_equal_on_ranks(model.trainable_variables)
+
+
+def read_at_once(paths):
+    return tf.data.TFRecordDataset(paths)
+
+
+def read_interleaved(paths):
+    return tf.data.Dataset.from_tensor_slices(paths).interleave(tf.data.TFRecordDataset)
+
+
+@pytest.mark.parametrize("num_files", [1, 3])
+@pytest.mark.parametrize("read", [read_at_once, read_interleaved])
+def test_fewer_files_than_ranks_are_dealt_by_rows(read, num_files):
+    """TensorFlow alone fails at the first batch, where a rank has no file."""
+    replicas = strategy(LOCAL[-1])
+    data = read(written_shards()[0][:num_files]).map(row_of).batch(4)
+    seen = np.zeros(14)
+    for _, batch in replicas.experimental_distribute_dataset(data):
+        for part in replicas.experimental_local_results(batch):
+            np.add.at(seen, part.numpy().astype(int), 1)
+    number = 9 if num_files == 1 else 14
+    np.testing.assert_array_equal(everywhere(seen).sum(axis=0), np.arange(14) < number)

@@ -60,11 +60,16 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
     policy = dataset.options().experimental_distribute.auto_shard_policy
     if policy == _Policy.OFF:
         return []
-    readers = [node for node in _nodes(dataset) if _reads_files(node)]
+    readers = file_readers(dataset)
     if not readers or policy not in (_Policy.AUTO, _Policy.FILE):
         return [seeds for node in _nodes(dataset) for seeds in _own_seeds(node)]
     before = [node for reader in readers for each in reader._inputs() for node in _nodes(each)]
     return [seeds for node in before for seeds in _own_seeds(node)]
+
+
+def file_readers(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
+    """The parts of a pipeline that read files; the inputs of each are names of files."""
+    return [node for node in _nodes(dataset) if _reads_files(node)]
 
 
 def _nodes(dataset) -> Iterator[tf.data.Dataset]:
@@ -79,7 +84,12 @@ def _operations(node) -> Iterator[tf.Operation]:
 
 
 def _reads_files(node) -> bool:
-    names = [type(node).__name__, *(operation.type for operation in _operations(node))]
+    names = [type(node).__name__]
+    for function in node._functions():
+        graph = function.function.graph.as_graph_def()
+        # `interleave(tf.data.TFRecordDataset)` reads in a function that its function calls.
+        for nodes in (graph.node, *(inner.node_def for inner in graph.library.function)):
+            names += [inner.op for inner in nodes]
     return any(reader in name for name in names for reader in _READERS)
 
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.distribute.data_order import check_order
+from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -59,11 +60,14 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "InputReplicationMode.PER_REPLICA needs distribute_datasets_from_function. "
                 "Received: a dataset."
             )
-        if self.communicator.size > 1 and tf.executing_eagerly():
-            check_order(dataset, self.communicator)
         options = self._fetching(options)
+        if self.rows_in_order.on:
+            dataset = dealt_by_rows(dataset)
+        if self.communicator.size > 1 and tf.executing_eagerly():
+            dataset = dealt_by_rows_if_files_are_few(dataset, self.communicator)
+            check_order(dataset, self.communicator)
         return input_util.get_distributed_dataset(
-            _dealt_by_rows(dataset) if self.rows_in_order.on else dataset,
+            dataset,
             self._input_workers_with_options(options),
             self._container_strategy(),
             num_replicas_in_sync=self._num_replicas_in_sync,
@@ -88,17 +92,6 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         ids = [self._get_replica_id_in_sync_group(r) for r in range(len(self._devices))]
         values = [value_fn(tf.distribute.experimental.ValueContext(i, number)) for i in ids]
         return distribute_utils.regroup(values, always_wrap=True)
-
-
-def _dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The same data, of which every rank reads all files and takes its part of each batch."""
-    options = dataset.options()
-    policies = tf.data.experimental.AutoShardPolicy
-    if options.experimental_distribute.auto_shard_policy in (policies.AUTO, policies.FILE):
-        options = tf.data.Options()
-        options.experimental_distribute.auto_shard_policy = policies.DATA
-        return dataset.with_options(options)
-    return dataset
 
 
 def agree_on_seed(communicator) -> bool:

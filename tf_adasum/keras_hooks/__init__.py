@@ -24,6 +24,7 @@ from tf_adasum.keras_hooks import (
     loss_scale,
     losses,
     made_variables,
+    metrics_scope,
     next_batch,
     num_batches,
     operation_seeds,
@@ -69,6 +70,7 @@ _HOOKS = (
     shuffles,
     step_count,
     symbolic_build,
+    metrics_scope,
     whole_predictions,
 )
 

@@ -10,8 +10,9 @@ import os
 import keras
 import numpy as np
 
+import tf_adasum
 from tests.keras.registry import row
-from tests.keras.run import BATCH, momentum
+from tests.keras.run import ADASUM, BATCH, momentum
 from tests.training.replicas import barrier
 
 callbacks = functools.partial(row, "Callbacks")
@@ -58,6 +59,41 @@ def backup(run):
     model = run.compiled(make_optimizer=lambda: keras.optimizers.SGD(0.05))
     history = run.fit(model, x, y, epochs=4, callbacks=[kinds.BackupAndRestore(folder)])
     assert len(history["loss"]) == 2
+    return run.result(model, history)
+
+
+@callbacks("tf_adasum.callbacks.BackupAndRestore", note="one device: no interruption", full=True)
+def own_backup(run):
+    x, y = run.examples()
+    model = run.compiled()
+    if not run.is_plain:
+        kind = functools.partial(tf_adasum.callbacks.BackupAndRestore, run.folder(), save_freq=2)
+        end = kinds.LambdaCallback(on_epoch_begin=interrupt)
+        try:
+            run.fit(model, x, y, epochs=4, callbacks=[end, kind()])
+        except Interruption:
+            barrier()
+        model = run.compiled()
+    history = run.fit(model, x, y, epochs=4, callbacks=[] if run.is_plain else [kind()])
+    losses = history["loss"][-2:]
+    return run.result(model, {"loss": losses})
+
+
+@callbacks("tf_adasum.callbacks.OrthogonalityLogger", note="one device: without it", full=True)
+def orthogonality(run):
+    logger = tf_adasum.callbacks.OrthogonalityLogger(per_variable=True)
+    model, history = trained(run, *([] if run.is_plain else [logger]))
+    kept = {name: values for name, values in history.items() if "orthogonality" not in name}
+    if run.kind == ADASUM:
+        assert all(1 / run.number - 1e-6 < each < 2 for each in history["orthogonality"])
+        assert len(history) == len(kept) + 1 + len(model.trainable_variables)
+    return run.result(model, kept)
+
+
+@callbacks("tf_adasum.callbacks.LearningRateWarmup", full=True)
+def warmup(run):
+    warmup = tf_adasum.callbacks.LearningRateWarmup(0.05, num_steps=5)
+    model, history = trained(run, warmup)
     return run.result(model, history)
 
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tests.keras.registry import row
+from tests.keras.registry import REFUSED, row
 from tests.keras.rows.losses import classifier, labelled, weights_of
 from tests.training.replicas import NUM_FEATURES, small_model
 
@@ -73,6 +73,19 @@ def ranked(run):
     truth = (labels[:NUM_ROWS, np.newaxis] == 1).astype(np.float32)
     options = {"batch_size": BATCH, "verbose": 0, "return_dict": True}
     return {"logs": model.evaluate(x[:NUM_ROWS], truth, **options)}
+
+
+@evaluation(
+    "metrics made outside of the scope",
+    cell=REFUSED,
+    note="create them, and call compile, there",
+    full=True,
+)
+def foreign_metrics(run):
+    foreign = keras.metrics.AUC()
+    model = run.compiled(binary, loss="binary_crossentropy", metrics=[foreign])
+    x, _ = run.examples()
+    return {"logs": model.evaluate(x, np.ones((len(x), 1)), batch_size=BATCH, verbose=0)}
 
 
 @evaluation("evaluate: tf.data of unknown length")

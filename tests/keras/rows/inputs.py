@@ -107,11 +107,7 @@ def files(run):
     return trained(run, (with_policy(data, Shard.FILE),), epochs=3)
 
 
-@inputs(
-    "tensorflow_datasets",
-    full=True,
-    note="one file: more ranks than files need AutoShardPolicy.DATA, as TensorFlow says",
-)
+@inputs("tensorflow_datasets", full=True, note="one file: ranks take their rows of each batch")
 def tfds_builder(run):
     from tests.keras.waves.builder import Waves
 
@@ -120,7 +116,7 @@ def tfds_builder(run):
         Waves(data_dir=folder).download_and_prepare()
     barrier()
     data = Waves(data_dir=folder).as_dataset(split="train", as_supervised=True)
-    return trained(run, (with_policy(data.batch(BATCH), Shard.DATA),))
+    return trained(run, (data.batch(BATCH),))
 
 
 @inputs("ragged tensors")

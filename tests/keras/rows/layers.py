@@ -32,6 +32,20 @@ def lstm(run):
     return recurrent(run, keras.layers.LSTM(3))
 
 
+@layers("Embedding of 500 rows, a few of them in a step", full=True)
+def embedding(run):
+    def make():
+        stack = [keras.layers.Embedding(500, 4), keras.layers.Flatten()]
+        inputs = keras.Input((5,), dtype="int32")
+        return keras.Sequential([inputs, *stack, keras.layers.Dense(NUM_OUTPUTS)])
+
+    model = run.compiled(make)
+    random = np.random.default_rng(2)
+    words = random.integers(0, 500, (3 * BATCH, 5))
+    targets = random.normal(size=(len(words), NUM_OUTPUTS)).astype(np.float32)
+    return run.result(model, run.fit(model, words, targets, epochs=4))
+
+
 @layers("GRU, Bidirectional, with a mask", full=True)
 def gru(run):
     return recurrent(run, keras.layers.Bidirectional(keras.layers.GRU(2)))

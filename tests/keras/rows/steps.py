@@ -44,6 +44,20 @@ def steps_per_execution_endless(run):
     return run.result(model, run.fit(model, data, steps_per_epoch=4))
 
 
+@steps("jit_compile=True", full=True)
+def jit_compile(run):
+    return fitted(run, jit_compile=True)
+
+
+@steps("jit_compile=True, mixed_bfloat16, steps_per_execution", tolerance=2e-2, full=True)
+def jit_compile_of_several(run):
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+    try:
+        return fitted(run, jit_compile=True, steps_per_execution=2)
+    finally:
+        keras.mixed_precision.set_dtype_policy("float32")
+
+
 @steps("run_eagerly", full=True)
 def run_eagerly(run):
     return fitted(run, run_eagerly=True)
