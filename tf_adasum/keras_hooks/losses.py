@@ -47,9 +47,9 @@ def scaled(gradients: Sequence, factor: float) -> list:
 
 def _scaled(gradient, factor: float):
     if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(factor, gradient.values.dtype)
+        values = gradient.values * tf.constant(factor, gradient.values.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)
+    return gradient * tf.constant(factor, gradient.dtype)
 
 
 def _mark_steps() -> None:

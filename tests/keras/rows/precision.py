@@ -43,7 +43,12 @@ def bfloat16(run):
 
 @precision("float64", tolerance=1e-9, full=True)
 def float64(run):
-    return fitted_in(run, "float64")
+    before = keras.config.floatx()
+    keras.config.set_floatx("float64")  # Keras computes losses and metrics in it, too
+    try:
+        return fitted_in(run, "float64")
+    finally:
+        keras.config.set_floatx(before)
 
 
 def with_overflow(run, name, optimizer):
