@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import keras
@@ -27,11 +27,12 @@ class Method(NamedTuple):
         make_model: Callable[[], keras.Model],
         make_optimizer: Callable[[], keras.optimizers.Optimizer],
         loss: object,
+        devices: Sequence[str] | None = None,
     ) -> keras.Model:
-        """Returns a model with all its variables, to be trained this way."""
+        """Returns a model with all its variables, to be trained this way on these devices."""
         scope = contextlib.nullcontext()
         if self.strategy:
-            scope = adasum.AdasumStrategy(bucket_bytes=self.bucket_bytes).scope()
+            scope = adasum.AdasumStrategy(devices, bucket_bytes=self.bucket_bytes).scope()
         with scope:
             model, optimizer = make_model(), make_optimizer()
             model.compile(

@@ -32,7 +32,10 @@ flags.DEFINE_multi_enum("network", list(NETWORKS), list(NETWORKS), "Networks to 
 flags.DEFINE_multi_enum(
     "method", list(METHODS), [*METHODS, *COMPILED], "Methods to time, beside plain Keras."
 )
-flags.DEFINE_integer("batch", 8, "Examples of each rank's step.")
+flags.DEFINE_integer("batch", 8, "Examples of each replica's step.")
+flags.DEFINE_integer(
+    "local_replicas", 1, "Logical CPUs of each process, each a replica of its own.", lower_bound=1
+)
 flags.DEFINE_integer("turns", 5, "How often each method has its turn.")
 flags.DEFINE_integer("steps", 4, "Steps in a turn that are timed; one more goes before them.")
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
@@ -52,6 +55,10 @@ def main(_) -> None:
     on_host = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED).size
     num_threads = max(1, len(os.sched_getaffinity(0)) // on_host)
     tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+    if FLAGS.local_replicas > 1:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        logical = [tf.config.LogicalDeviceConfiguration()] * FLAGS.local_replicas
+        tf.config.set_logical_device_configuration(cpu, logical)
     world = adasum.world()
     rows = []
     for name in FLAGS.network:
@@ -68,15 +75,15 @@ def _timings(name: str) -> dict[str, list[float]]:
     network = NETWORKS[name]
     methods = _methods()
     models = {
-        method: how.compiled(network.make, keras.optimizers.Adam, network.loss())
+        method: how.compiled(network.make, keras.optimizers.Adam, network.loss(), _devices())
         for method, how in methods.items()
     }
     seconds: dict[str, list[float]] = {f"{_PLAIN}, 1 process": []}
     seconds.update({method: [] for method in methods})
     for turn in range(FLAGS.turns + 1):  # the first traces and is not counted
         for method, model in models.items():
-            ranks = adasum.size() if methods[method].strategy else 1
-            x, y = network.examples(FLAGS.batch * ranks)
+            replicas = adasum.size() * FLAGS.local_replicas if methods[method].strategy else 1
+            x, y = network.examples(FLAGS.batch * replicas)
             data = tf.data.Dataset.from_tensors((x, y)).repeat()
             if method == _PLAIN:
                 alone = _train(model, data) if adasum.rank() == 0 else []
@@ -87,6 +94,12 @@ def _timings(name: str) -> dict[str, list[float]]:
             seconds[method] += np.max(of_ranks, axis=0).tolist() if turn else []
     keras.backend.clear_session()
     return seconds
+
+
+def _devices() -> list[str] | None:
+    """Those of this process; None for what a strategy takes by itself."""
+    local = FLAGS.local_replicas
+    return [f"CPU:{index}" for index in range(local)] if local > 1 else None
 
 
 def _train(model: keras.Model, data: tf.data.Dataset) -> list[float]:
