@@ -18,7 +18,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.distribute import equal_weights
+from tf_adasum.distribute import digests
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 LAST = world().size - 1
@@ -136,7 +136,7 @@ def test_equal_ranks_send_one_message_and_say_nothing(mode, num_local, caplog, m
         sent.append(args)
         return tf_adasum.allreduce(*args)
 
-    monkeypatch.setattr(equal_weights, "allreduce", counted)
+    monkeypatch.setattr(digests, "allreduce", counted)
     model = compiled(num_local, mode=mode)
     x, y = examples(8 * model.distribute_strategy.num_replicas_in_sync)
     data = {"x": x, "y": y, "batch_size": len(x) // 2, "verbose": 0}

@@ -6,19 +6,22 @@ all ranks all digests, so that all decide alike.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
-import numpy as np
-import tensorflow as tf
 
-from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.distribute.own_variables import common_state, optimizers_of, steps_taken
+from tf_adasum.distribute.digests import (
+    digest,
+    digest_of_all,
+    gather_digests,
+    ranks_in_words,
+    variables_that_agree,
+)
+from tf_adasum.distribute.own_variables import steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
 
 _log = logging.getLogger("tf_adasum")
@@ -90,13 +93,13 @@ class EqualWeights:
             ValueError: on all ranks, if only others than rank 0 changed, if the models are unlike,
                 or if epochs are.
         """
-        variables = _that_must_be_equal(model)
-        digests = [_digest(variable) for variable in variables]
-        kind = _hash([(variable.dtype, tuple(variable.shape)) for variable in variables])
+        variables = variables_that_agree(model)
+        digests = [digest(first_copy(native_variable(variable))) for variable in variables]
+        kind = digest_of_all([(variable.dtype, tuple(variable.shape)) for variable in variables])
         common = self._common.get(model, 0)
         taken = steps_taken(model)
-        mine = _Row(kind, _hash(digests), common, taken, epoch, asked_epoch, restored)
-        rows = [_Row(*map(int, row)) for row in self._gather(mine, "weights")]
+        mine = _Row(kind, digest_of_all(digests), common, taken, epoch, asked_epoch, restored)
+        rows = [_Row(*map(int, row)) for row in gather_digests(mine, self._communicator, "weights")]
         self._check_alike(rows, when)
         in_round = taken > 0 and all(row.steps_taken == taken for row in rows)
         if rows[0].restored:
@@ -108,22 +111,14 @@ class EqualWeights:
             self._common[model] = rows[0].now
         return rows[0].epoch
 
-    def _gather(self, row: Sequence[int], what: str) -> np.ndarray:
-        """Every rank's row of int64, on all ranks."""
-        table = np.zeros((self._communicator.size, len(row)), np.int64)
-        table[self._communicator.rank] = row
-        with tf.device("CPU:0"):
-            name = f"digests of the {what} of all ranks"
-            return allreduce(tf.constant(table), "sum", self._communicator, name).numpy()
-
     def _check_alike(self, rows: Sequence[_Row], when: str) -> None:
         me = self._communicator.rank
         others = [rank for rank, row in enumerate(rows) if row.kind != rows[0].kind]
         if others:
             raise ValueError(
                 f"rank {me}: Expected the same model on all ranks when {when}. Received: variables "
-                f"on {_ranks(others)} whose number, shapes or dtypes are not rank 0's. Build and "
-                "compile the same model on all ranks"
+                f"on {ranks_in_words(others)} whose number, shapes or dtypes are not rank 0's. "
+                "Build and compile the same model on all ranks"
             )
         if rows[0].restored:
             return
@@ -132,12 +127,13 @@ class EqualWeights:
         if others and not rows[0].epoch and any(rows[rank].asked_epoch for rank in others):
             raise ValueError(
                 f"rank {me}: Expected the same initial_epoch on all ranks when {when}. Received: "
-                f"0 on rank 0, and others on {_ranks(others)}. Call fit with the same initial_epoch"
+                f"0 on rank 0, and others on {ranks_in_words(others)}. Call fit with the same "
+                "initial_epoch"
             )
         if others and me == 0:
             _log.warning(
                 "%s: all ranks begin with epoch %d as rank 0 does, also %s.",
-                *(when, rows[0].epoch, _ranks(others)),
+                *(when, rows[0].epoch, ranks_in_words(others)),
             )
 
     def _share_what_is_restored(self, model: keras.Model, epoch: int, when: str) -> None:
@@ -151,7 +147,7 @@ class EqualWeights:
 
     def _mend(self, model, variables, digests, rows, when) -> None:
         """Gives all ranks rank 0's values, or raises on all ranks where the cause is not plain."""
-        table = self._gather(digests, "variables")
+        table = gather_digests(digests, self._communicator, "variables")
         differing = [i for i in range(len(digests)) if len(set(table[:, i])) > 1]
         others = [r for r, row in enumerate(rows) if row.state != rows[0].state]
         first = variables[differing[0]].path if differing else "steps_since_sync"
@@ -159,42 +155,15 @@ class EqualWeights:
         if rows[0].now == rows[0].common and len({row.common for row in rows}) == 1:
             raise ValueError(
                 f"rank {self._communicator.rank}: Expected equal weights on all ranks when {when}. "
-                f"Received: {what} of {len(variables)} variables differ on {_ranks(others)}, while "
-                "rank 0's are as all ranks had them. Load or set weights on all ranks or on rank "
-                "0, or call tf_adasum.broadcast_variables with the rank whose weights count"
+                f"Received: {what} of {len(variables)} variables differ on "
+                f"{ranks_in_words(others)}, while rank 0's are as all ranks had them. Load or set "
+                "weights on all ranks or on rank 0, or call tf_adasum.broadcast_variables with the "
+                "rank whose weights count"
             )
         broadcast_variables(model, 0, self._communicator)
         if self._communicator.rank == 0:
             _log.warning(
                 "%s: %s of %d variables differed on %s from rank 0's, with which all go on. Load "
                 "or set weights on all ranks, or call tf_adasum.broadcast_variables.",
-                *(when, what, len(variables), _ranks(others)),
+                *(when, what, len(variables), ranks_in_words(others)),
             )
-
-
-def _that_must_be_equal(model: keras.Model) -> list[keras.Variable]:
-    """The trainable variables, and what is no replica's own of the optimizers."""
-    variables = list(model.trainable_variables)
-    for optimizer in optimizers_of(model):
-        variables += common_state(optimizer)
-    return variables
-
-
-def _digest(variable: keras.Variable) -> int:
-    """64 bits of a variable's values, of the process's first replica."""
-    value = first_copy(native_variable(variable)).read_value()
-    with tf.device("CPU:0"):
-        is_byte = value.dtype.size == 1
-        data = tf.cast(value, tf.uint8) if is_byte else tf.bitcast(value, tf.uint8)
-        digest = tf.raw_ops.Fingerprint(data=tf.reshape(data, [1, -1]), method="farmhash64")
-    return int(digest.numpy().view(np.int64)[0, 0])
-
-
-def _hash(values) -> int:
-    """63 bits of what `repr` tells of values; not 0."""
-    digest = hashlib.sha256(repr(values).encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1 | 1
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))

@@ -13,6 +13,7 @@ from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.reductions import check_name
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.divergence import DivergenceCheck
 from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
@@ -56,10 +57,13 @@ class AdasumStrategy(tf.distribute.Strategy):
         local_reduction: how the replicas of one host are reduced where a variable's reduction is
             adasum: "adasum" (one tree over all replicas), or "sum" or "mean", whose results Adasum
             then combines across hosts. With one host the local reduction is the whole.
+        check_every: after how many steps of `fit` the ranks compare 64-bit digests of all
+            weights, an int >= 0; 0: only when `fit` and `evaluate` begin and `fit` ends. What
+            differs ends the training on all ranks, with the variable's path and the rank.
 
     Raises:
         ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
-            unknown, or `bucket_bytes` is not positive.
+            unknown, `bucket_bytes` is not positive, or `check_every` is negative.
 
     Example:
         >>> import keras, numpy as np, tf_adasum
@@ -85,6 +89,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         communicator: Communicator | None = None,
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         local_reduction: str = "adasum",
+        check_every: int = 0,
     ):
         check_name(local_reduction)
         self._policy = ReductionPolicy(reductions)
@@ -96,6 +101,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         extended.see_variable = self._policy.see
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
+        self.divergence_check = DivergenceCheck(communicator, check_every)
         keras_hooks.install()
         if communicator.size > 1 and agree_on_seed(communicator):
             self.say_once(

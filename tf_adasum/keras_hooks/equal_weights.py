@@ -1,7 +1,7 @@
 """`fit` and `evaluate` begin, and `fit` ends, with equal weights on all ranks.
 
 The ranks compare after the callbacks' turn: BackupAndRestore loads weights when training begins,
-EarlyStopping sets them when it ends.
+EarlyStopping sets them when it ends. `AdasumStrategy(check_every=K)` compares in between.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ def install() -> None:
     calls.after("on_train_begin", lambda call, _: _compare(call, "fit begins"))
     calls.after("on_test_begin", lambda call, _: _compare(call, "evaluate begins"))
     calls.after("on_train_end", lambda call, _: _compare(call, "fit ends"))
+    calls.after("on_train_batch_end", lambda call, _: _count_steps(call))
 
 
 def _compare(call: calls.Call, when: str) -> None:
@@ -30,3 +31,7 @@ def _compare(call: calls.Call, when: str) -> None:
     )
     if agreed != epoch:
         model._initial_epoch = agreed
+
+
+def _count_steps(call: calls.Call) -> None:
+    call.model.distribute_strategy.divergence_check.count_steps(call.model)

@@ -1,0 +1,63 @@
+"""Digests of what all replicas of a training must hold, and all ranks' digests on all ranks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.own_variables import common_state, optimizers_of
+
+
+def variables_that_agree(model: keras.Model) -> list[keras.Variable]:
+    """The trainable variables, and what is no replica's own of the optimizers."""
+    variables = list(model.trainable_variables)
+    for optimizer in optimizers_of(model):
+        variables += common_state(optimizer)
+    return variables
+
+
+def digest(copy: tf.Variable) -> int:
+    """64 bits of a variable's values, in one pass over them.
+
+    Args:
+        copy: the variable of one replica.
+    """
+    value = copy.read_value()
+    with tf.device("CPU:0"):
+        is_byte = value.dtype.size == 1
+        data = tf.cast(value, tf.uint8) if is_byte else tf.bitcast(value, tf.uint8)
+        fingerprint = tf.raw_ops.Fingerprint(data=tf.reshape(data, [1, -1]), method="farmhash64")
+    return int(fingerprint.numpy().view(np.int64)[0, 0])
+
+
+def digest_of_all(values: Any) -> int:
+    """63 bits of what `repr` tells of values; not 0."""
+    of_text = hashlib.sha256(repr(values).encode()).digest()
+    return int.from_bytes(of_text[:8], "little") >> 1 | 1
+
+
+def gather_digests(row: Sequence[int], communicator: Communicator, what: str) -> np.ndarray:
+    """Every rank's row of int64, on all ranks; collective, one message.
+
+    Args:
+        row: as many numbers as on other ranks.
+        communicator: whose ranks take part.
+        what: whose digests they are, for the name of the message.
+    """
+    table = np.zeros((communicator.size, len(row)), np.int64)
+    table[communicator.rank] = row
+    with tf.device("CPU:0"):
+        name = f"digests of the {what} of all ranks"
+        return allreduce(tf.constant(table), "sum", communicator, name).numpy()
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Names ranks in a message: "rank 1", "ranks 1, 2"."""
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))

@@ -1,0 +1,90 @@
+"""Weights that drift apart while a training runs are found: `AdasumStrategy(check_every=K)`.
+
+Equal bits in and equal operations give equal bits out. A replica that differs has had a fault of
+its memory or its processor, or a program that assigns to its weights by itself; the training
+would go on with a mean of models.
+"""
+
+from __future__ import annotations
+
+import collections
+
+import keras
+import numpy as np
+
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.distribute.digests import (
+    digest,
+    digest_of_all,
+    gather_digests,
+    ranks_in_words,
+    variables_that_agree,
+)
+from tf_adasum.distribute.own_variables import optimizers_of, steps_taken
+from tf_adasum.distribute.variables import local_copies, native_variable
+
+
+class DivergenceCheck:
+    """Compares the replicas of all ranks after every K steps of `fit`.
+
+    It reads the weights once, and sends 8 bytes a local replica.
+
+    Args:
+        communicator: the `Communicator` of the strategy.
+        check_every: K, an int >= 0; 0 compares nothing.
+
+    Raises:
+        ValueError: check_every is out of range.
+    """
+
+    def __init__(self, communicator: Communicator, check_every: int):
+        is_int = isinstance(check_every, int) and not isinstance(check_every, bool)
+        if not is_int or check_every < 0:
+            raise ValueError(
+                "check_every must be a number of steps, an int >= 0. Received: "
+                f"check_every={check_every!r}."
+            )
+        self._communicator = communicator
+        self._check_every = check_every
+        self._num_steps = 0
+
+    def count_steps(self, model: keras.Model) -> None:
+        """Counts the steps of one call of the train function, and compares where it is time.
+
+        Within a round of `steps_per_sync`, where weights differ by design, it waits for its end.
+
+        Raises:
+            RuntimeError: on all ranks, if any replica's bits are not those of the others.
+        """
+        if not self._check_every:
+            return
+        # Counted here and not by the optimizer: all ranks must compare after the same call.
+        self._num_steps += int(model.steps_per_execution)
+        if self._num_steps >= self._check_every and not steps_taken(model):
+            self._num_steps = 0
+            self._compare(model)
+
+    def _compare(self, model: keras.Model) -> None:
+        variables = variables_that_agree(model)
+        copies = [local_copies(native_variable(variable)) for variable in variables]
+        digests = np.array([[digest(copy) for copy in each] for each in copies])
+        own = [digest_of_all(of_replica.tolist()) for of_replica in digests.T]
+        if len(np.unique(gather_digests(own, self._communicator, "replicas"))) == 1:
+            return
+        table = gather_digests(digests.ravel(), self._communicator, "variables of replicas")
+        by_variable = table.reshape(self._communicator.size, *digests.shape)
+        differing = [i for i in range(len(variables)) if len(np.unique(by_variable[:, i])) > 1]
+        raise RuntimeError(self._sentence(model, variables, differing, by_variable))
+
+    def _sentence(self, model, variables, differing, by_variable) -> str:
+        first = by_variable[:, differing[0]]
+        (usual, _), *_ = collections.Counter(first.ravel().tolist()).most_common(1)
+        ranks = [rank for rank, row in enumerate(first) if (row != usual).any()]
+        steps = [int(optimizer.iterations) for optimizer in optimizers_of(model)]
+        more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+        return (
+            f"rank {self._communicator.rank}: Expected equal weights on all replicas after step "
+            f"{max(steps, default=0)}. Received: {variables[differing[0]].path!r}{more} of "
+            f"{len(variables)} variables with other bits on {ranks_in_words(ranks)}. Resume from "
+            "the last backup, and look at the memory of that host if it comes again"
+        )
