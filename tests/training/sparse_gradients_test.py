@@ -122,9 +122,12 @@ def _skip_grams(seed):
     return pairs[order], labels[order]
 
 
-def _fit_word2vec(num_local, mode, embedding):
+def _fit_word2vec(num_local, mode, embedding, rows_left):
+    """Losses and weights; the last batch of an epoch has as many rows as are left."""
     replicas = strategy(num_local)
-    pairs, labels = _skip_grams(3)
+    batch = 8 * replicas.num_replicas_in_sync
+    rows = 8 * batch + rows_left
+    pairs, labels = (array[:rows] for array in _skip_grams(3))
     keras.utils.set_random_seed(8)
     with replicas.scope():
         words = keras.Input((2,), dtype="int32")
@@ -137,18 +140,18 @@ def _fit_word2vec(num_local, mode, embedding):
         optimizer = adasum.wrap(keras.optimizers.SGD(2.0), mode=mode)
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
         model.compile(optimizer, loss, jit_compile=False)
-    batch = 8 * replicas.num_replicas_in_sync
     history = model.fit(pairs, labels, batch_size=batch, epochs=2, shuffle=False, verbose=0)
     return history.history["loss"], model.get_weights()
 
 
 @local_replicas
+@pytest.mark.parametrize("rows_left", [8, 1], ids=["", "idle replicas"])
 @pytest.mark.parametrize("mode", ["gradient", "delta"])
-def test_word2vec_beside_a_dense_control(mode, num_local, calls):
-    losses, weights = _fit_word2vec(num_local, mode, keras.layers.Embedding)
+def test_word2vec_beside_a_dense_control(mode, rows_left, num_local, calls):
+    losses, weights = _fit_word2vec(num_local, mode, keras.layers.Embedding, rows_left)
     assert calls
     traced = len(calls)
-    dense_losses, dense_weights = _fit_word2vec(num_local, mode, DenseEmbedding)
+    dense_losses, dense_weights = _fit_word2vec(num_local, mode, DenseEmbedding, rows_left)
     assert len(calls) == traced
     assert losses[1] < losses[0]
     np.testing.assert_allclose(losses, dense_losses, rtol=TOLERANCE)
