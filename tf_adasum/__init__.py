@@ -1,4 +1,4 @@
-"""Adasum gradient combining for TensorFlow 2.21 and Keras 3.
+"""Adasum gradient combining for TensorFlow 2.16 to 2.21 and Keras 3.
 
 Adasum adds what is orthogonal in the workers' gradients and averages what is parallel (Maleki et
 al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
