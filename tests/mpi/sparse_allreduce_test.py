@@ -78,6 +78,17 @@ def _check_same_on_all_ranks(slices, name):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_rows_are_reduced_as_dense_tensors(dtype, reduction, num_local, compiled):
+    _check_all_cases(dtype, reduction, num_local, compiled)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_more_leaves_than_have_one_gram_matrix(reduction):
+    """Of more than eight the tree is gone through level by level."""
+    num_local = 8 // adasum.size() + 1
+    _check_all_cases("float32", reduction, num_local, compiled=False)
+
+
+def _check_all_cases(dtype, reduction, num_local, compiled):
     """All cases in one operation, so that the parts of a request keep apart."""
     rank, number = adasum.rank(), adasum.size() * num_local
     reference = importlib.import_module(f"tests.reference.{reduction}")
