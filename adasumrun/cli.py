@@ -17,7 +17,8 @@ import shlex
 import subprocess
 import sys
 
-from adasumrun import hosts, mpirun, process_tree, timeline
+from adasumrun import hosts, mpirun, process_tree, requests, restart, timeline
+from adasumrun.watch import Ended, Watch
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,32 +28,57 @@ def main(argv: list[str] | None = None) -> int:
       argv: command line without the program's name; None for that of this process.
 
     Returns:
-      The exit code of the first rank that failed (128 + signal if a signal ended it), 0 if none
-      did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 1 if nothing was started.
+      The exit code of the first rank that failed (128 + signal if a signal ended it) in the last
+      start, 0 if none did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 1 if nothing
+      was started.
     """
     _open_closed_streams()
     options = _parse(argv)
     try:
         _check_input(options)
         path = mpirun.find()
-        environment = mpirun.rank_environment(os.environ, mpirun.number_here(options))
-        if mpirun.build_info().MPI_LIBRARY:
-            # Also for programs that import mpi4py before tf_adasum.
-            environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
-        if options.timeline:
-            environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
-        command = mpirun.command_line(path, options, environment)
     except mpirun.LaunchError as error:
         print(f"adasumrun: {error}", file=sys.stderr)
         return 1
-    if options.verbose:
-        print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
-    quiet = environment["TF_CPP_MIN_LOG_LEVEL"] != "0"
-    stdin = subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno()
-    code = process_tree.run(command, environment, options.timeout, stdin=stdin, filter_noise=quiet)
+    with requests.Requests() as asked:
+        watch = Watch(asked, options.timeout, options.grace)
+        try:
+            code = restart.run(options, lambda *where: _start(path, options, watch, *where), asked)
+        except mpirun.LaunchError as error:
+            print(f"adasumrun: {error}", file=sys.stderr)
+            return 1
     if options.timeline:
         _join_timelines(options.timeline)
     return code
+
+
+def _start(
+    path: str,
+    options: argparse.Namespace,
+    watch: Watch,
+    places: restart.Places,
+    num_restarts: int,
+) -> Ended:
+    """Starts the ranks once, and waits for their end."""
+    options = argparse.Namespace(**{**vars(options), **places._asdict()})
+    ranks_here = mpirun.number_here(options)
+    environment = mpirun.rank_environment(os.environ, ranks_here)
+    environment[requests.RESTARTS_VARIABLE] = str(num_restarts)
+    if mpirun.build_info().MPI_LIBRARY:
+        # Also for programs that import mpi4py before tf_adasum.
+        environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
+    if options.timeline:
+        environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
+    command = mpirun.command_line(path, options, environment)
+    if options.verbose:
+        print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
+    return process_tree.run(
+        command,
+        environment,
+        lambda child: watch.wait(child, elsewhere=ranks_here is None),
+        stdin=subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno(),
+        filter_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
+    )
 
 
 def _join_timelines(path: str) -> None:
@@ -96,9 +122,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
     )
-    parser.add_argument(
-        "--timeout", type=_positive, metavar="SECONDS", help="end all ranks then, exit code 124"
-    )
+    _add_endings(parser)
     parser.add_argument(
         "--mpi-args", default="", metavar="ARGS", help="further arguments of mpirun"
     )
@@ -106,8 +130,50 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(argv)
+    _check_restarts(parser, options)
     options.program = [options.program, *options.arguments]
     return options
+
+
+def _add_endings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=_positive,
+        metavar="SECONDS",
+        help="end all ranks then, exit code 124; restarts count in",
+    )
+    parser.add_argument(
+        "--max-restarts",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="start all ranks again, up to N times, when one failed (default: 0). " + restart.RULES,
+    )
+    parser.add_argument(
+        "--min-ranks",
+        type=_positive,
+        metavar="K",
+        help="go on with fewer ranks, but no less than K, where hosts of -H do not answer before "
+        "a restart (default: all ranks)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_positive,
+        default=30,
+        metavar="SECONDS",
+        help="how long ranks may take after SIGTERM to back up and end, where their program has "
+        "adasum.callbacks.BackupAndRestore; others end at once. SIGUSR1 lets them back up and go "
+        "on (default: 30)",
+    )
+
+
+def _check_restarts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.min_ranks is None:
+        return
+    if not options.max_restarts:
+        parser.error("expected --max-restarts=N with --min-ranks. Received: none")
+    if options.np is not None and options.min_ranks > options.np:
+        parser.error(f"expected --min-ranks up to -np {options.np}. Received: {options.min_ranks}")
 
 
 def _open_closed_streams() -> None:
@@ -133,6 +199,13 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0. Received: {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on. Received: {text}")
     return value
 
 

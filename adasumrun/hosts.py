@@ -79,6 +79,11 @@ def names_hosts(words: list[str]) -> bool:
     )
 
 
+def is_here(name: str) -> bool:
+    """Returns whether a host is this one."""
+    return name in (*_THIS_HOST, socket.gethostname())
+
+
 def oversubscribed(ranks: int | None, hosts: str | None) -> bool:
     """Returns whether there are more ranks than places, so that mpirun must be told to share them.
 
@@ -103,7 +108,6 @@ def ranks_on_this_host(ranks: int | None, hosts: str | None) -> int | None:
     if scheduler():
         return None
     if hosts:
-        names = {host.partition(":")[0] for host in hosts.split(",")}
-        if names - {*_THIS_HOST, socket.gethostname()}:
+        if not all(is_here(host.partition(":")[0]) for host in hosts.split(",")):
             return None
     return ranks

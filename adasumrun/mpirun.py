@@ -78,7 +78,7 @@ def command_line(
     if number_here(options) is None:
         # Each rank has its host's numbers, whatever mpirun makes of the hosts.
         command += [sys.executable, "-m", "adasumrun.rank_threads"]
-    return command + _program(options.program)
+    return command + _program(options.program, number_here(options) is not None)
 
 
 def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:
@@ -127,9 +127,11 @@ def names_hosts(options: argparse.Namespace) -> bool:
     return hosts.names_hosts(shlex.split(options.mpi_args))
 
 
-def _program(program: list[str]) -> list[str]:
+def _program(program: list[str], is_here: bool) -> list[str]:
     name = program[0]
     if name.endswith(".py") and (os.path.isfile(name) or shutil.which(name) is None):
+        if is_here and not os.path.exists(name):
+            raise LaunchError(f"expected a program. Received: {name}, no file in {os.getcwd()}.")
         return [sys.executable, *program]
     if name in ("python", "python3"):
         return [sys.executable, *program[1:]]

@@ -8,68 +8,52 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from adasumrun import rank_output
 
-TIMEOUT_EXIT_CODE = 124
 # How long the ranks have to end by themselves after SIGTERM before SIGKILL.
 GRACE_SECONDS = 10
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-
-
-class _Stopped(Exception):
-    """Raised in the main thread by a signal."""
+_Result = TypeVar("_Result")
 
 
 def run(
     command: list[str],
     environment: dict[str, str],
-    timeout: int | None = None,
+    wait: Callable[[subprocess.Popen], _Result],
     stdin: int = subprocess.DEVNULL,
     filter_noise: bool = False,
-) -> int:
-    """Runs a command to its end, as the only work of this process: all its children are ended.
+) -> _Result:
+    """Runs a command, as the only work of this process: all its children are ended then.
 
     Args:
       command: the program and its arguments.
       environment: its environment variables.
-      timeout: seconds after which it and all that it started is ended; None waits for ever.
+      wait: waits for it, and returns when it has ended or is to be ended.
       stdin: the file descriptor that it reads its input from.
       filter_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
 
     Returns:
-      Its exit code (128 + signal if a signal ended it), 124 after the timeout, 130 after SIGINT,
-      143 after SIGTERM.
+      What `wait` returned.
     """
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    previous = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     child = None
     reader, stderr = rank_output.start_filter(sys.stderr.fileno()) if filter_noise else (0, None)
     try:
         child = _start(command, environment, stdin, stderr)
         if stderr is not None:
             os.close(stderr)
-        code = child.wait(timeout)
-        return code if code >= 0 else 128 - code
-    except subprocess.TimeoutExpired:
-        print(f"adasumrun: ended all ranks after {timeout} s (--timeout)", file=sys.stderr)
-        return TIMEOUT_EXIT_CODE
-    except _Stopped as stopped:
-        number = stopped.args[0]
-        print(f"adasumrun: ended all ranks on {signal.Signals(number).name}", file=sys.stderr)
-        return 128 + number
+        return wait(child)
     finally:
-        for number in previous:
-            signal.signal(number, signal.SIG_IGN)
         if child is not None:
             _end(child, reader)
         if reader:
             _end_reader(reader)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _start(
@@ -94,10 +78,6 @@ def _start(
     )
 
 
-def _stop(number: int, frame: object) -> None:
-    raise _Stopped(number)
-
-
 def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
@@ -113,11 +93,11 @@ def _end(child: subprocess.Popen, spared: int) -> None:
     while child.poll() is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     if child.poll() is None:
-        _signal(_descendants(os.getpid(), spared), signal.SIGKILL)
+        _signal(descendants(os.getpid(), spared), signal.SIGKILL)
         child.wait()
     # The command is gone; whoever is still there was adopted and has nobody left to work for.
-    _signal(_descendants(os.getpid(), spared), signal.SIGTERM)
-    while left := _descendants(os.getpid(), spared):
+    _signal(descendants(os.getpid(), spared), signal.SIGTERM)
+    while left := descendants(os.getpid(), spared):
         if time.monotonic() > deadline:
             _signal(left, signal.SIGKILL)
         _reap()
@@ -127,7 +107,7 @@ def _end(child: subprocess.Popen, spared: int) -> None:
 def _end_reader(reader: int) -> None:
     """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
     deadline = time.monotonic() + GRACE_SECONDS
-    while _descendants(os.getpid()):
+    while descendants(os.getpid()):
         if time.monotonic() > deadline:
             _signal([reader], signal.SIGKILL)
         _reap()
@@ -150,7 +130,7 @@ def _reap() -> None:
         pass
 
 
-def _descendants(ancestor: int, spared: int = 0) -> list[int]:
+def descendants(ancestor: int, spared: int = 0) -> list[int]:
     """Returns the ids of all processes below `ancestor`, without `spared`."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):

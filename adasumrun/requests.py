@@ -1,0 +1,100 @@
+"""What adasumrun is asked for by signals, and how it asks the ranks to save what they have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+# What ranks hear, by `adasum.callbacks.BackupAndRestore`. Who does not wait for the first ignores
+# it; who does not wait for the second ends. Open MPI's mpirun hands both on to ranks elsewhere.
+BACK_UP = signal.SIGURG
+BACK_UP_AND_END = signal.SIGUSR2
+# Set in every rank: how often the job has been started again.
+RESTARTS_VARIABLE = "TF_ADASUM_RESTARTS"
+EXIT_CODE = 128 + signal.SIGTERM  # of ranks that have backed up and end
+
+# The launchers' variables that a rank has, and mpirun has not.
+_RANK_VARIABLES = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
+_POLL_SECONDS = 0.05
+
+
+class Requests:
+    """What this process was asked for; as a context it hears the signals, and only notes them.
+
+    Attributes:
+      stop: the first of SIGINT and SIGTERM that came, or None.
+      insists: whether another one came after it.
+      saves: whether SIGUSR1 came; whoever acts on it sets it back.
+    """
+
+    def __init__(self) -> None:
+        self.stop: signal.Signals | None = None
+        self.insists = False
+        self.saves = False
+
+    def __enter__(self) -> Requests:
+        heard = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        self._previous = {number: signal.signal(number, self._note) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def sleep(self, seconds: float) -> None:
+        """Waits, but not on when the job is to stop."""
+        end = time.monotonic() + seconds
+        while self.stop is None and time.monotonic() < end:
+            time.sleep(min(_POLL_SECONDS, seconds))
+
+    def _note(self, number: int, frame: object) -> None:
+        if number == signal.SIGUSR1:
+            self.saves = True
+        elif self.stop is None:
+            self.stop = signal.Signals(number)
+        else:
+            self.insists = True
+
+
+def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: bool) -> bool:
+    """Sends the ranks a signal, unless those of this host do not wait for it.
+
+    One rank that hears it is enough, as they decide in common. Where some are elsewhere mpirun
+    sends it, to the processes that ranks started as well; here the launcher does it itself.
+
+    Args:
+      number: BACK_UP or BACK_UP_AND_END.
+      mpirun: its process id.
+      below: the processes below this one.
+      elsewhere: whether ranks may be on other hosts.
+
+    Returns:
+      Whether a rank waits for it, as far as this host knows.
+    """
+    ranks = [process for process in below if _is_rank(process)]
+    waiting = [rank for rank in ranks if _catches(rank, number)]
+    is_heard = bool(waiting) or (elsewhere and not ranks)
+    for process in [mpirun] if elsewhere and is_heard else waiting:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass  # it has just ended
+    return is_heard
+
+
+def _is_rank(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as environ:
+            return any(entry.startswith(_RANK_VARIABLES) for entry in environ.read().split(b"\0"))
+    except OSError:
+        return False
+
+
+def _catches(process: int, number: int) -> bool:
+    try:
+        with open(f"/proc/{process}/status") as status:
+            caught = next((line for line in status if line.startswith("SigCgt:")), "SigCgt: 0")
+    except OSError:
+        return False
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
