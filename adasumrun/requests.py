@@ -7,7 +7,7 @@ import signal
 import time
 
 # What ranks hear, by `adasum.callbacks.BackupAndRestore`. Who does not wait for the first ignores
-# it; who does not wait for the second ends. Open MPI's mpirun hands both on to ranks elsewhere.
+# it; who does not wait for the second ends. Open MPI's mpirun hands both on to all ranks.
 BACK_UP = signal.SIGURG
 BACK_UP_AND_END = signal.SIGUSR2
 # Set in every rank: how often the job has been started again.
@@ -58,10 +58,10 @@ class Requests:
 
 
 def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: bool) -> bool:
-    """Sends the ranks a signal, unless those of this host do not wait for it.
+    """Sends a signal to the ranks of this host that wait for it, or by mpirun where there are none.
 
-    One rank that hears it is enough, as they decide in common. Where some are elsewhere mpirun
-    sends it, to the processes that ranks started as well; here the launcher does it itself.
+    One rank that hears it is enough, as they decide in common. What mpirun hands on also reaches
+    processes that ranks have started, which may end by it.
 
     Args:
       number: BACK_UP or BACK_UP_AND_END.
@@ -73,14 +73,15 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
       Whether a rank waits for it, as far as this host knows.
     """
     ranks = [process for process in below if _is_rank(process)]
-    waiting = [rank for rank in ranks if _catches(rank, number)]
-    is_heard = bool(waiting) or (elsewhere and not ranks)
-    for process in [mpirun] if elsewhere and is_heard else waiting:
+    asked = [rank for rank in ranks if _catches(rank, number)]
+    if elsewhere and not ranks:
+        asked = [mpirun]
+    for process in asked:
         try:
             os.kill(process, number)
         except ProcessLookupError:
             pass  # it has just ended
-    return is_heard
+    return bool(asked)
 
 
 def _is_rank(process: int) -> bool:

@@ -1,19 +1,25 @@
 """Programs that were interrupted, or killed in the midst of a save, and are started again."""
 
 import json
+import os
 import sys
+
+import pytest
 
 from tests import programs
 
-LIMIT_SECONDS = 200
+LIMIT_SECONDS = 250
 
 PROGRAM = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 import keras, numpy as np
 import tf_adasum as adasum
+from tf_adasum.callbacks import save_requests
 from tf_adasum.callbacks.training_file import TrainingWriter
 
-folder, killed = sys.argv[1], sys.argv[2] == "killed"
+folder, how = sys.argv[1:]
+is_killed = how == "killed" and os.environ["TF_ADASUM_RESTARTS"] == "0"
+save_requests._SECONDS_BETWEEN = 0.0  # ranks ask each other after each batch
 keras.utils.set_random_seed(3)
 strategy = adasum.AdasumStrategy()
 with strategy.scope():
@@ -23,33 +29,51 @@ add, finish, saves = TrainingWriter.add, TrainingWriter.finish, []
 
 def add_or_die(self, group, path, value):
     add(self, group, path, value)
-    if killed and len(saves) == 2 and "kernel" in path:  # the third save has begun
+    if is_killed and len(saves) == 3 and "kernel" in path:  # a save has begun
         os.kill(os.getpid(), signal.SIGKILL)
 
 def count(self, header):
     finish(self, header)
     saves.append(header["batch"])
 
+class AskLauncher(keras.callbacks.Callback):
+    batches = 0
+    stops_nothing = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches += 1
+        if how == "ended" and self.batches == 9 or is_killed and self.batches == 3:
+            self.ask(signal.SIGTERM if how == "ended" else signal.SIGUSR1)
+
+    def ask(self, number):
+        if adasum.rank() == 1:
+            with open(f"/proc/{os.getppid()}/stat") as mpirun:
+                os.kill(int(mpirun.read().rpartition(")")[2].split()[1]), number)
+            while not backup._requests._mine:  # at the latest the launcher's limit ends this
+                time.sleep(0.01)
+
 TrainingWriter.add, TrainingWriter.finish = add_or_die, count
 x = np.random.default_rng(0).normal(size=(48, 4)).astype("float32")
 y = np.repeat(np.sin(x), 2, axis=1)
-backup = adasum.callbacks.BackupAndRestore(folder, save_freq=4)
-history = model.fit(x, y, batch_size=8, epochs=3, verbose=0, callbacks=[backup])
+backup, ask = adasum.callbacks.BackupAndRestore(folder, save_freq=4), AskLauncher()
+if adasum.rank() == 0 and os.path.exists(folder):
+    print("found", sorted(os.listdir(folder)))
+try:
+    history = model.fit(x, y, batch_size=8, epochs=3, verbose=0, callbacks=[ask, backup])
+finally:
+    print("batches", ask.batches, "saves", saves, flush=True)
 weights = [variable.value.values[0].numpy().tolist() for variable in model.variables]
 if adasum.rank() == 0:
     print("result", json.dumps([history.epoch, weights]))
 """
 
 
-def _run(folder, backup, killed=False):
+def _run(folder, backup, how="spared", *options):
     path = folder / "program.py"
     path.write_text(PROGRAM)
-    launcher = [*programs.ADASUMRUN, "-np", "2", "--timeout", "90"]
-    return programs.run(
-        [*launcher, sys.executable, str(path), str(backup), "killed" if killed else "spared"],
-        LIMIT_SECONDS,
-        TF_CPP_MIN_LOG_LEVEL="3",
-    )
+    launcher = [*programs.ADASUMRUN, "-np", "2", "--timeout", "180", *options]
+    run = [*launcher, sys.executable, str(path), str(backup), how]
+    return programs.run(run, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3")
 
 
 def _result(run):
@@ -58,16 +82,44 @@ def _result(run):
     return json.loads(line.partition("result ")[2])
 
 
-def test_a_killed_job_goes_on_where_it_was_saved(tmp_path):
-    """Saves follow batches 4, 8 (the second of its epoch) and 12; the third is cut off."""
-    epochs, weights = _result(_run(tmp_path, tmp_path / "whole"))
+def _lines(run, what):
+    """What rank 0 printed behind a word, and the others, in any order."""
+    return sorted(line.partition(f"{what} ")[2] for line in run.stdout.splitlines() if what in line)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The weights of a training that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    epochs, weights = _result(_run(folder, folder / "backup"))
     assert epochs == [0, 1, 2]
+    return weights
+
+
+def test_a_killed_job_goes_on_where_it_was_saved(tmp_path, undisturbed):
+    """Saves follow batch 3, by SIGUSR1, 7 and 11; the one of batch 15 is cut off."""
+    run = _run(tmp_path, tmp_path / "backup", "killed", "--max-restarts=1")
+    assert "start 1 ended with exit code 137 (SIGKILL): restart 1 of 1" in run.stderr
+    assert _lines(run, "found") == ["['training.h5', 'training.h5.partial']"]
+    said = run.stderr + run.stdout
+    assert "SIGUSR1: asked the ranks to back up and go on" in said
+    assert "goes on with epoch 1, after 5 of its batches" in said
+    assert _result(run) == [[1, 2], undisturbed]
+
+
+def test_sigterm_in_the_midst_of_an_epoch_ends_a_job_that_goes_on(tmp_path, undisturbed):
+    """Of 18 batches 9 are made before, and 9 by a second start: the bits are the same."""
     backup = tmp_path / "backup"
-    assert _run(tmp_path, backup, killed=True).returncode != 0
-    assert sorted(path.name for path in backup.iterdir()) == ["training.h5", "training.h5.partial"]
+    ended = _run(tmp_path, backup, "ended", "--max-restarts=1")
+    assert ended.returncode == 143, ended.stderr
+    assert "the ranks have ended on SIGTERM" in ended.stderr
+    assert "restart" not in ended.stderr
+    assert _lines(ended, "batches") == ["9 saves [4, 2, 3]", "9 saves []"]
+    assert os.listdir(backup) == ["training.h5"]
     resumed = _run(tmp_path, backup)
-    assert "goes on with epoch 1, after 2 of its batches" in resumed.stderr + resumed.stdout
-    assert _result(resumed) == [[1, 2], weights]
+    assert "goes on with epoch 1, after 3 of its batches" in resumed.stderr + resumed.stdout
+    assert [line.split()[0] for line in _lines(resumed, "batches")] == ["9", "9"]
+    assert _result(resumed) == [[1, 2], undisturbed]
 
 
 PLAIN = """

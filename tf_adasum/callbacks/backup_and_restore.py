@@ -10,7 +10,9 @@ from typing import Any
 import keras
 from typing_extensions import override
 
+from adasumrun import requests
 from tf_adasum import keras_hooks
+from tf_adasum.callbacks.save_requests import Asked, SaveRequests
 from tf_adasum.callbacks.training_state import restore_training, save_training
 from tf_adasum.keras_hooks import calls, data_position
 
@@ -36,6 +38,10 @@ class BackupAndRestore(keras.callbacks.Callback):
       `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew.
     * The file is complete or the one before: it is written under another name, brought to the
       disk, and renamed.
+    * A signal: SIGTERM to adasumrun lets all ranks save after the same batch and end with exit code
+      143, SIGUSR1 lets them save and go on. Without adasumrun the process itself hears them, in its
+      main thread, unless the program has handlers for them. It takes about a second until the
+      ranks have told each other; after an epoch's last batch they save at its end.
 
     Not in the file: the state of other callbacks (how long EarlyStopping has waited), and of
     random operations of TensorFlow and generators of Python and NumPy. Iterations, schedules, the
@@ -99,6 +105,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._batch = 0  # of the epoch under way, those that are done
         self._since_saved = 0
         self._is_due = False
+        self._ends = False  # asked to, after the next save
+        self._requests: SaveRequests | None = None
 
     @property
     def _path(self) -> str:
@@ -109,6 +117,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._data = self._data_of_fit()
         self._metrics, self._batch, self._since_saved, self._is_due = [], 0, 0, False
         self._is_restored = False
+        self._hear_requests()
         restored = restore_training(self._path, self.model)
         if restored is None:
             return
@@ -129,29 +138,32 @@ class BackupAndRestore(keras.callbacks.Callback):
     @override
     def on_train_batch_end(self, batch, logs=None):
         new, self._batch = batch + 1 - self._batch, batch + 1
-        if self.save_freq == "epoch":
-            return
         self._since_saved += new
-        if self._since_saved < self.save_freq:
+        asked = self._requests.after(new)
+        self._ends = self._ends or asked == Asked.BACK_UP_AND_END
+        is_wanted = self.save_freq != "epoch" and self._since_saved >= self.save_freq
+        if not (asked or is_wanted):
             return
         # After the last batch the epoch's end is near, with its logs and callbacks.
         steps = self.params.get("steps")
         self._is_due = bool(steps) and self._batch >= steps
         if not self._is_due:
             self._save(self._epoch, self._batch)
+            self._end_if_asked()
 
     @override
     def on_epoch_end(self, epoch, logs=None):
         self._batch = 0
         if self.save_freq == "epoch" or self._is_due:
             self._save(epoch + 1, 0)
+        self._end_if_asked()
 
     @override
     def on_train_end(self, logs=None):
+        self._requests.stop()
         if self._is_restored:
             self.model._initial_epoch = None  # the next fit begins where it is asked to
-        communicator = calls.communicator_of(self.model)
-        if self.delete_checkpoint and (communicator is None or communicator.rank == 0):
+        if self.delete_checkpoint and self._is_rank_0():
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self._path)
             with contextlib.suppress(OSError):  # something else is in it, or it never was
@@ -166,14 +178,36 @@ class BackupAndRestore(keras.callbacks.Callback):
             )
         return data
 
+    def _hear_requests(self) -> None:
+        self._ends = False
+        self._requests = SaveRequests(calls.communicator_of(self.model))
+        call = calls.current()
+        if call is not None:  # also when fit ends by an exception
+            call.at_end.callback(self._requests.stop)
+        self._requests.start()
+
+    def _end_if_asked(self) -> None:
+        if not self._ends:
+            return
+        if self._is_rank_0():
+            _log.warning(
+                "fit ends as it was asked to, with exit code %d: %s is what a second start goes on "
+                "from.",
+                *(requests.EXIT_CODE, self._path),
+            )
+        raise SystemExit(requests.EXIT_CODE)
+
+    def _is_rank_0(self) -> bool:
+        communicator = calls.communicator_of(self.model)
+        return communicator is None or communicator.rank == 0
+
     def _save(self, epoch: int, batch: int) -> None:
         self._since_saved, self._is_due = 0, False
         header = {"epoch": epoch, "batch": batch, "data": self._data.position(batch > 0)}
         save_training(self._path, self.model, header, self.slots, in_epoch=batch > 0)
 
     def _say_what_is_restored(self, header: dict[str, Any], why_not: str) -> None:
-        communicator = calls.communicator_of(self.model)
-        if communicator is not None and communicator.rank > 0:
+        if not self._is_rank_0():
             return
         number = self.model.distribute_strategy.num_replicas_in_sync
         _log.warning(

@@ -1,0 +1,111 @@
+"""What a training is asked for by signals, made known to all its ranks after the same batch."""
+
+from __future__ import annotations
+
+import enum
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from adasumrun import requests
+from tf_adasum.collectives.communicator import Communicator
+
+# About how long a request waits until the ranks ask each other: a message a second costs nothing.
+_SECONDS_BETWEEN = 1.0
+
+
+class Asked(enum.IntEnum):
+    """What is asked for; the greater one counts."""
+
+    NOTHING = 0
+    BACK_UP = 1
+    BACK_UP_AND_END = 2
+
+
+def heard_signals(environment: Mapping[str, str] = os.environ) -> dict[signal.Signals, Asked]:
+    """Returns which signals ask for what.
+
+    Under adasumrun those that it sends: there a SIGTERM of mpirun means the end. Else those that a
+    scheduler sends.
+    """
+    if requests.RESTARTS_VARIABLE in environment:
+        return {
+            requests.BACK_UP: Asked.BACK_UP,
+            requests.BACK_UP_AND_END: Asked.BACK_UP_AND_END,
+        }
+    return {signal.SIGUSR1: Asked.BACK_UP, signal.SIGTERM: Asked.BACK_UP_AND_END}
+
+
+class SaveRequests:
+    """Hears requests between `start` and `stop`, and tells all ranks of them.
+
+    A signal reaches ranks at different batches. They ask each other after batches that they agreed
+    on the last time, as many apart as rank 0 makes in a second.
+
+    Args:
+        communicator: the ranks that train together; None for a process alone.
+    """
+
+    def __init__(self, communicator: Communicator | None):
+        self._communicator = communicator
+        self._mine = Asked.NOTHING
+        self._previous: dict[signal.Signals, object] = {}
+        self._interval = 1  # batches from one question to the next
+        self._since = 0
+        self._last = time.monotonic()
+
+    def start(self) -> None:
+        """Begins to hear; what the program hears by handlers of its own is left to it."""
+        for number, asked in heard_signals().items():
+            if signal.getsignal(number) is not signal.SIG_DFL:
+                continue
+            try:
+                self._previous[number] = signal.signal(number, self._note(asked))
+            except ValueError:
+                return  # only the main thread may
+
+    def stop(self) -> None:
+        """Hears no longer."""
+        while self._previous:
+            signal.signal(*self._previous.popitem())
+
+    def after(self, num_batches: int) -> Asked:
+        """Returns what any rank was asked for, the same on all ranks; collective.
+
+        Args:
+            num_batches: how many more batches are done.
+        """
+        self._since += num_batches
+        if self._communicator is None:
+            asked = self._mine
+        elif self._since < self._interval:
+            return Asked.NOTHING
+        else:
+            asked = self._ask()
+        if self._mine <= asked:
+            self._mine = Asked.NOTHING
+        return asked
+
+    def _ask(self) -> Asked:
+        told = np.array([self._mine, self._next_interval()], np.int32)
+        if self._communicator.rank > 0:
+            told[1] = 0
+        self._communicator.allreduce_arrays([told], "max", "fit: whether a backup is asked for")
+        self._since, self._last = 0, time.monotonic()
+        self._interval = int(told[1])
+        return Asked(int(told[0]))
+
+    def _next_interval(self) -> int:
+        """As many batches as the last ones let expect; twice as many as before at most."""
+        seconds = max(time.monotonic() - self._last, 1e-6)
+        expected = int(self._since / seconds * _SECONDS_BETWEEN)
+        return max(1, min(expected, 2 * self._interval))
+
+    def _note(self, asked: Asked):
+        def note(number, frame):
+            self._mine = max(self._mine, asked)
+
+        return note
