@@ -60,6 +60,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     Raises:
         ValueError: an argument is out of range; or in `fit`, on all ranks, the file is another
             model's.
+        SystemExit: in `fit`, on all ranks, after a save that SIGTERM asked for.
         OSError: in `fit`, on all ranks, rank 0 can't write or read the file. What was saved before
             is left.
 
