@@ -69,6 +69,8 @@ def _start(
         environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
     if options.timeline:
         environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
+        if num_restarts:
+            timeline.discard(environment[timeline.VARIABLE])
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)

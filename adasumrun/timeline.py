@@ -29,7 +29,7 @@ def merge(path: str | os.PathLike) -> int:
         0
     """
     path = Path(path)
-    parts = sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*"))
+    parts = _parts(path)
     events = []
     for part in parts:
         events += read(part)
@@ -40,6 +40,22 @@ def merge(path: str | os.PathLike) -> int:
     for part in parts:
         part.unlink()
     return len(parts)
+
+
+def discard(path: str | os.PathLike) -> None:
+    """Removes what ranks of an earlier start left at `<path>.rank*`.
+
+    Args:
+        path: as for `merge`.
+
+    Raises:
+        OSError: if a file can't be removed.
+
+    Example:
+        >>> discard("/tmp/no-rank-wrote-here.json")
+    """
+    for part in _parts(Path(path)):
+        part.unlink()
 
 
 def read(part: str | os.PathLike) -> list[dict]:
@@ -99,3 +115,7 @@ def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:
             operations.append((name, num_bytes))
             running = None
     return operations
+
+
+def _parts(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*"))

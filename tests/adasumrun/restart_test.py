@@ -1,5 +1,6 @@
 """adasumrun --max-restarts: when a job is started again, where, and what is said of it."""
 
+import json
 import shlex
 import signal
 import socket
@@ -59,6 +60,16 @@ def test_without_the_option_nothing_is_started_again():
     assert done.returncode == 3
     assert set(done.stdout.split()) == {"0"}
     assert _said(done) == []
+
+
+def test_a_timeline_is_that_of_the_last_start(tmp_path):
+    """Of which not every rank need have got so far."""
+    event = f'{{"traceEvents":[{{"name": "start {RESTARTS}"}}]}}'.replace('"', '\\"')
+    write = f'[ {RESTARTS}{RANK} = 11 ] || echo "{event}" >$TF_ADASUM_TIMELINE.rank{RANK}.0'
+    path = tmp_path / "trace.json"
+    done = _shell(2, f"{write}; exit $((1 - {RESTARTS}))", "--max-restarts=1", f"--timeline={path}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(path.read_text()) == {"traceEvents": [{"name": "start 1"}]}
 
 
 @pytest.mark.parametrize(("script", "code"), [("sleep 600", 124), ("exit 0", 0)])
