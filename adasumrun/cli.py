@@ -74,13 +74,15 @@ def _start(
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
-    return process_tree.run(
+    ended, has_lost_host = process_tree.run(
         command,
         environment,
         lambda child: watch.wait(child, elsewhere=ranks_here is None),
         stdin=subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno(),
-        filter_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
+        drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
     )
+    # Open MPI's mpirun takes that for a success.
+    return Ended(1, is_final=False) if has_lost_host and ended.code == 0 else ended
 
 
 def _join_timelines(path: str) -> None:

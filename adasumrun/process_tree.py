@@ -26,8 +26,8 @@ def run(
     environment: dict[str, str],
     wait: Callable[[subprocess.Popen], _Result],
     stdin: int = subprocess.DEVNULL,
-    filter_noise: bool = False,
-) -> _Result:
+    drops_noise: bool = False,
+) -> tuple[_Result, bool]:
     """Runs a command, as the only work of this process: all its children are ended then.
 
     Args:
@@ -35,29 +35,28 @@ def run(
       environment: its environment variables.
       wait: waits for it, and returns when it has ended or is to be ended.
       stdin: the file descriptor that it reads its input from.
-      filter_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
+      drops_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
 
     Returns:
-      What `wait` returned.
+      What `wait` returned, and whether mpirun said that it has lost a host.
     """
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    child = None
-    reader, stderr = rank_output.start_filter(sys.stderr.fileno()) if filter_noise else (0, None)
+    child, reaped = None, {}
+    reader, stderr = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
     try:
         child = _start(command, environment, stdin, stderr)
-        if stderr is not None:
-            os.close(stderr)
-        return wait(child)
+        os.close(stderr)
+        result = wait(child)
     finally:
         if child is not None:
-            _end(child, reader)
-        if reader:
-            _end_reader(reader)
+            _end(child, reader, reaped)
+        _end_reader(reader, reaped)
+    return result, reaped.get(reader) == 1
 
 
 def _start(
-    command: list[str], environment: dict[str, str], stdin: int, stderr: int | None
+    command: list[str], environment: dict[str, str], stdin: int, stderr: int
 ) -> subprocess.Popen:
     parent = os.getpid()
 
@@ -85,7 +84,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def _end(child: subprocess.Popen, spared: int) -> None:
+def _end(child: subprocess.Popen, spared: int, reaped: dict[int, int]) -> None:
     """Ends the child and all other descendants but `spared`: politely, then by force."""
     deadline = time.monotonic() + GRACE_SECONDS
     if child.poll() is None:
@@ -100,17 +99,17 @@ def _end(child: subprocess.Popen, spared: int) -> None:
     while left := descendants(os.getpid(), spared):
         if time.monotonic() > deadline:
             _signal(left, signal.SIGKILL)
-        _reap()
+        _reap(reaped)
         time.sleep(_POLL_SECONDS)
 
 
-def _end_reader(reader: int) -> None:
+def _end_reader(reader: int, reaped: dict[int, int]) -> None:
     """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
     deadline = time.monotonic() + GRACE_SECONDS
     while descendants(os.getpid()):
         if time.monotonic() > deadline:
             _signal([reader], signal.SIGKILL)
-        _reap()
+        _reap(reaped)
         time.sleep(_POLL_SECONDS / 10)
 
 
@@ -122,10 +121,11 @@ def _signal(processes: list[int], number: int) -> None:
             pass
 
 
-def _reap() -> None:
+def _reap(reaped: dict[int, int]) -> None:
+    """Notes the exit codes of children that have ended."""
     try:
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            reaped[ended[0]] = os.waitstatus_to_exitcode(ended[1])
     except ChildProcessError:
         pass
 

@@ -1,4 +1,7 @@
-"""Passes the ranks' stderr on, without what TensorFlow writes before its log level counts."""
+"""Passes the ranks' stderr on, without what TensorFlow writes before its log level counts.
+
+It also notes what mpirun says of hosts: Open MPI's ends with 0 when it has lost one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 
 # Written by every rank at import, whatever TF_CPP_MIN_LOG_LEVEL says: absl's notice, and INFO.
 _NOISE = (b"WARNING: All log messages before absl::InitializeLog()", b"I0000 00:00:")
+_LOST_HOST = b"has lost communication with a remote daemon"  # Open MPI 4 and 5
 _CHUNK_BYTES = 65536
 
 
@@ -44,14 +48,16 @@ class NoiseFilter:
         self._held = b""
 
 
-def start_filter(descriptor: int) -> tuple[int, int]:
+def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int]:
     """Starts a process that copies a pipe to a file descriptor through a NoiseFilter.
 
     It is a process and not a thread, so that mpirun has a reader, and ends the ranks in order, also
-    when the launcher was killed. It ends when the last writer has closed the pipe.
+    when the launcher was killed. It ends when the last writer has closed the pipe, with exit code 1
+    if mpirun said that it has lost a host.
 
     Args:
       descriptor: where the bytes go.
+      drops_noise: whether there is a NoiseFilter.
 
     Returns:
       The id of the process and the pipe's end for the writers.
@@ -61,23 +67,40 @@ def start_filter(descriptor: int) -> tuple[int, int]:
     if process:
         os.close(out)
         return process, into
+    has_lost_host = False
     try:
         # Ctrl-C in a terminal is for the launcher alone.
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         os.close(into)
-        copy(out, descriptor)
+        has_lost_host = copy(out, descriptor, drops_noise)
     finally:
-        os._exit(0)
+        os._exit(int(has_lost_host))
 
 
-def copy(source: int, descriptor: int) -> None:
-    """Copies one file descriptor to another, without the noise, until the source ends."""
+def copy(source: int, descriptor: int, drops_noise: bool = True) -> bool:
+    """Copies one file descriptor to another until the source ends.
+
+    Args:
+      source: what is read.
+      descriptor: what is written.
+      drops_noise: whether to leave out the noise.
+
+    Returns:
+      Whether mpirun said that it has lost a host.
+    """
     noise_filter = NoiseFilter(lambda kept: _write_all(descriptor, kept))
+    last, has_lost_host = b"", False
     while chunk := os.read(source, _CHUNK_BYTES):
-        noise_filter.feed(chunk)
+        last = last[-len(_LOST_HOST) :] + chunk
+        has_lost_host = has_lost_host or _LOST_HOST in last
+        if drops_noise:
+            noise_filter.feed(chunk)
+        else:
+            _write_all(descriptor, chunk)
     noise_filter.close()
+    return has_lost_host
 
 
 def _may_be_noise(start: bytes) -> bool:

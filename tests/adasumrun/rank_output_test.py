@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from adasumrun import rank_output
 from adasumrun.rank_output import NoiseFilter, copy, start_filter
 
 NOTICE = b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
@@ -70,3 +71,17 @@ def test_reads_on_when_nobody_takes_the_output():
     assert os.read(out, 1) == b""
     os.close(out)
     os.close(given)
+
+
+@pytest.mark.parametrize("drops_noise", [False, True])
+def test_a_lost_host_is_noted_however_the_bytes_are_cut(monkeypatch, drops_noise):
+    monkeypatch.setattr(rank_output, "_CHUNK_BYTES", 7)
+    taken, given = os.pipe()
+    process, into = start_filter(given, drops_noise)
+    os.close(given)
+    said = b"-----\nPRTE has lost communication with a remote daemon.\n" + INFO
+    os.write(into, said)
+    os.close(into)
+    with os.fdopen(taken, "rb") as kept:
+        assert kept.read() == (said.removesuffix(INFO) if drops_noise else said)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 1
