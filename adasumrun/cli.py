@@ -77,7 +77,7 @@ def _start(
     ended, has_lost_host = process_tree.run(
         command,
         environment,
-        lambda child: watch.wait(child, elsewhere=ranks_here is None),
+        lambda *started: watch.wait(*started, elsewhere=ranks_here is None),
         stdin=subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno(),
         drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
     )

@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 def run(
     command: list[str],
     environment: dict[str, str],
-    wait: Callable[[subprocess.Popen], _Result],
+    wait: Callable[[subprocess.Popen, rank_output.Notices], _Result],
     stdin: int = subprocess.DEVNULL,
     drops_noise: bool = False,
 ) -> tuple[_Result, bool]:
@@ -33,7 +33,7 @@ def run(
     Args:
       command: the program and its arguments.
       environment: its environment variables.
-      wait: waits for it, and returns when it has ended or is to be ended.
+      wait: waits for it, and returns when it has ended or is to be ended; gets what it says, too.
       stdin: the file descriptor that it reads its input from.
       drops_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
 
@@ -42,17 +42,20 @@ def run(
     """
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    child, reaped = None, {}
-    reader, stderr = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
+    child = None
+    reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
+    notices = rank_output.Notices(source)
     try:
         child = _start(command, environment, stdin, stderr)
         os.close(stderr)
-        result = wait(child)
+        result = wait(child, notices)
     finally:
         if child is not None:
-            _end(child, reader, reaped)
-        _end_reader(reader, reaped)
-    return result, reaped.get(reader) == 1
+            _end(child, reader)
+        _end_reader(reader)
+    has_lost_host = notices.has(rank_output.LOST_HOST)
+    os.close(source)
+    return result, has_lost_host
 
 
 def _start(
@@ -84,7 +87,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def _end(child: subprocess.Popen, spared: int, reaped: dict[int, int]) -> None:
+def _end(child: subprocess.Popen, spared: int) -> None:
     """Ends the child and all other descendants but `spared`: politely, then by force."""
     deadline = time.monotonic() + GRACE_SECONDS
     if child.poll() is None:
@@ -99,17 +102,17 @@ def _end(child: subprocess.Popen, spared: int, reaped: dict[int, int]) -> None:
     while left := descendants(os.getpid(), spared):
         if time.monotonic() > deadline:
             _signal(left, signal.SIGKILL)
-        _reap(reaped)
+        _reap()
         time.sleep(_POLL_SECONDS)
 
 
-def _end_reader(reader: int, reaped: dict[int, int]) -> None:
+def _end_reader(reader: int) -> None:
     """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
     deadline = time.monotonic() + GRACE_SECONDS
     while descendants(os.getpid()):
         if time.monotonic() > deadline:
             _signal([reader], signal.SIGKILL)
-        _reap(reaped)
+        _reap()
         time.sleep(_POLL_SECONDS / 10)
 
 
@@ -121,11 +124,10 @@ def _signal(processes: list[int], number: int) -> None:
             pass
 
 
-def _reap(reaped: dict[int, int]) -> None:
-    """Notes the exit codes of children that have ended."""
+def _reap() -> None:
     try:
-        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            reaped[ended[0]] = os.waitstatus_to_exitcode(ended[1])
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
     except ChildProcessError:
         pass
 

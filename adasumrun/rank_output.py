@@ -1,6 +1,7 @@
 """Passes the ranks' stderr on, without what TensorFlow writes before its log level counts.
 
-It also notes what mpirun says of hosts: Open MPI's ends with 0 when it has lost one.
+It also notes what mpirun says of the job: Open MPI's ends with 0 when it has lost a host, and may
+wait for many minutes for one that does not answer when it ends a job.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from collections.abc import Callable
 
 # Written by every rank at import, whatever TF_CPP_MIN_LOG_LEVEL says: absl's notice, and INFO.
 _NOISE = (b"WARNING: All log messages before absl::InitializeLog()", b"I0000 00:00:")
-_LOST_HOST = b"has lost communication with a remote daemon"  # Open MPI 4 and 5
+# What Open MPI 4 and 5 say, and the notices of it.
+LOST_HOST, ENDS_JOB = b"L", b"E"
+_SENTENCES = {
+    b"has lost communication with a remote daemon": LOST_HOST,
+    b"thus causing the job to be terminated": ENDS_JOB,
+}
+_LONGEST = max(map(len, _SENTENCES))
 _CHUNK_BYTES = 65536
 
 
@@ -48,59 +55,80 @@ class NoiseFilter:
         self._held = b""
 
 
-def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int]:
+class Notices:
+    """What mpirun has said of the job so far.
+
+    Args:
+      source: the file descriptor that `start_filter` writes them to.
+    """
+
+    def __init__(self, source: int):
+        os.set_blocking(source, False)
+        self._source = source
+        self._seen = b""
+
+    def has(self, notice: bytes) -> bool:
+        """Whether mpirun has said so: LOST_HOST, or ENDS_JOB."""
+        try:
+            self._seen += os.read(self._source, _CHUNK_BYTES)
+        except BlockingIOError:
+            pass
+        return notice in self._seen
+
+
+def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, int]:
     """Starts a process that copies a pipe to a file descriptor through a NoiseFilter.
 
     It is a process and not a thread, so that mpirun has a reader, and ends the ranks in order, also
-    when the launcher was killed. It ends when the last writer has closed the pipe, with exit code 1
-    if mpirun said that it has lost a host.
+    when the launcher was killed. It ends when the last writer has closed the pipe.
 
     Args:
       descriptor: where the bytes go.
       drops_noise: whether there is a NoiseFilter.
 
     Returns:
-      The id of the process and the pipe's end for the writers.
+      The id of the process, the pipe's end for the writers, and where notices are read.
     """
     out, into = os.pipe()
+    notices, notify = os.pipe()
     process = os.fork()
     if process:
         os.close(out)
-        return process, into
-    has_lost_host = False
+        os.close(notify)
+        return process, into, notices
     try:
         # Ctrl-C in a terminal is for the launcher alone.
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         os.close(into)
-        has_lost_host = copy(out, descriptor, drops_noise)
+        copy(out, descriptor, notify, drops_noise)
     finally:
-        os._exit(int(has_lost_host))
+        os._exit(0)
 
 
-def copy(source: int, descriptor: int, drops_noise: bool = True) -> bool:
+def copy(source: int, descriptor: int, notify: int, drops_noise: bool = True) -> None:
     """Copies one file descriptor to another until the source ends.
 
     Args:
       source: what is read.
       descriptor: what is written.
+      notify: where notices are written.
       drops_noise: whether to leave out the noise.
-
-    Returns:
-      Whether mpirun said that it has lost a host.
     """
     noise_filter = NoiseFilter(lambda kept: _write_all(descriptor, kept))
-    last, has_lost_host = b"", False
+    last, noted = b"", set()
     while chunk := os.read(source, _CHUNK_BYTES):
-        last = last[-len(_LOST_HOST) :] + chunk
-        has_lost_host = has_lost_host or _LOST_HOST in last
+        last = last[-_LONGEST:] + chunk
+        said = {notice for sentence, notice in _SENTENCES.items() if sentence in last}
+        for notice in said - noted:
+            _write_all(notify, notice)
+        noted |= said
         if drops_noise:
             noise_filter.feed(chunk)
         else:
             _write_all(descriptor, chunk)
     noise_filter.close()
-    return has_lost_host
 
 
 def _may_be_noise(start: bytes) -> bool:

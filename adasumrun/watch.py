@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adasumrun import process_tree, requests
+from adasumrun import process_tree, rank_output, requests
+from adasumrun.rank_output import Notices
 from adasumrun.requests import Requests
 
 TIMEOUT_EXIT_CODE = 124
+ENDING_SECONDS = 15  # that mpirun has from a rank's failure to its own end
 _POLL_SECONDS = 0.05
 
 
@@ -44,11 +46,12 @@ class Watch:
         self._grace = grace
         self._deadline = None if timeout is None else time.monotonic() + timeout
 
-    def wait(self, child: subprocess.Popen, elsewhere: bool) -> Ended:
+    def wait(self, child: subprocess.Popen, notices: Notices, elsewhere: bool) -> Ended:
         """Waits for the end of mpirun, or until it is to be ended.
 
         Args:
           child: mpirun.
+          notices: what it says.
           elsewhere: whether ranks may be on other hosts.
         """
 
@@ -56,9 +59,18 @@ class Watch:
             below = process_tree.descendants(os.getpid())
             return requests.ask_ranks(number, child.pid, below, elsewhere)
 
+        end = None
         while child.poll() is None:
             if self._asked.stop is not None:
                 return self._stop(child, ask)
+            if end is None and notices.has(rank_output.ENDS_JOB):
+                end = time.monotonic() + ENDING_SECONDS
+            if end is not None and time.monotonic() >= end:
+                _say(
+                    f"a rank failed, and mpirun did not end within {ENDING_SECONDS} s, as where a "
+                    "host does not answer: ended all ranks of this host"
+                )
+                return Ended(1, is_final=False)
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 _say(f"ended all ranks after {self._timeout} s (--timeout)")
                 return Ended(TIMEOUT_EXIT_CODE, is_final=True)

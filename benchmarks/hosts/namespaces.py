@@ -75,6 +75,10 @@ class Host:
         bucket = f"tc qdisc add dev eth0 root tbf rate {rate} burst 256k latency 50ms"
         _run(self.command(*bucket.split()))
 
+    def cut(self) -> None:
+        """Takes the cable out."""
+        _run(self.command("ip", "link", "set", "eth0", "down"))
+
     def sent_bytes(self, device: str) -> int:
         """Returns how many bytes have left through `device`: eth0, the cable, or lo."""
         said = _run(self.command("ip", "-json", "-statistics", "link", "show", "dev", device))

@@ -52,13 +52,15 @@ def test_unfinished_end_is_kept(end):
 
 def test_process_copies_a_pipe_and_ends_with_it():
     taken, given = os.pipe()
-    process, into = start_filter(given)
+    process, into, notices = start_filter(given)
     os.close(given)
     os.write(into, TEXT + INFO)
     os.close(into)
     with os.fdopen(taken, "rb") as kept:
         assert kept.read() == TEXT
     assert os.waitpid(process, 0) == (process, 0)
+    assert os.read(notices, 1) == b""
+    os.close(notices)
 
 
 def test_reads_on_when_nobody_takes_the_output():
@@ -67,21 +69,26 @@ def test_reads_on_when_nobody_takes_the_output():
     out, into = os.pipe()
     os.write(into, TEXT)
     os.close(into)
-    copy(out, given)
+    copy(out, given, given)
     assert os.read(out, 1) == b""
     os.close(out)
     os.close(given)
 
 
 @pytest.mark.parametrize("drops_noise", [False, True])
-def test_a_lost_host_is_noted_however_the_bytes_are_cut(monkeypatch, drops_noise):
+def test_what_mpirun_says_is_noted_however_the_bytes_are_cut(monkeypatch, drops_noise):
     monkeypatch.setattr(rank_output, "_CHUNK_BYTES", 7)
     taken, given = os.pipe()
-    process, into = start_filter(given, drops_noise)
+    process, into, source = start_filter(given, drops_noise)
+    notices = rank_output.Notices(source)
     os.close(given)
+    assert not notices.has(rank_output.LOST_HOST)
     said = b"-----\nPRTE has lost communication with a remote daemon.\n" + INFO
     os.write(into, said)
     os.close(into)
     with os.fdopen(taken, "rb") as kept:
         assert kept.read() == (said.removesuffix(INFO) if drops_noise else said)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 1
+    assert os.waitpid(process, 0) == (process, 0)
+    assert notices.has(rank_output.LOST_HOST)
+    assert not notices.has(rank_output.ENDS_JOB)
+    os.close(source)

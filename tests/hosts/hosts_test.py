@@ -6,6 +6,7 @@ second one as by ssh: its processes are no children of the launcher.
 
 import json
 import signal
+import subprocess
 import time
 import uuid
 from pathlib import Path
@@ -138,3 +139,33 @@ def test_signal_ends_the_ranks_of_both_hosts(network, number, tmp_path):
         started.kill()
     assert code == (-number if number == signal.SIGKILL else 128 + number)
     _await(lambda: not programs.running(mark), "ranks are left")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_host_that_vanishes_is_left_out_of_the_next_start(fails, tmp_path):
+    """mpirun finds a cable cut where all is silent, and hangs where a rank fails just then."""
+    mark = str(uuid.uuid4())
+    rank, wait = "$OMPI_COMM_WORLD_RANK", "while [ ! -e cut ]; do sleep 0.1; done"
+    fail = f"[ {rank} != 0 ] || exit 5" if fails else ":"
+    first = f"touch up{rank}; {wait}; {fail}; sleep 600"
+    script = f"cd {tmp_path}; [ $TF_ADASUM_RESTARTS = 1 ] || {{ {first}; }}; hostname; : {mark}"
+    with Hosts(tmp_path) as network:
+        command = _command(network, (2, 1), "--timeout=100", "sh", "-c", script)
+        command.insert(command.index("-np"), "--max-restarts=1")
+        command.insert(command.index("-np"), "--min-ranks=2")
+        with open(tmp_path / "said", "w") as said:
+            started = subprocess.Popen(
+                command, env=programs.environment(), stdout=said, stderr=said
+            )
+            try:
+                _await(lambda: len(list(tmp_path.glob("up*"))) == 3, "the ranks did not start")
+                network.hosts[1].cut()
+                (tmp_path / "cut").touch()
+                code = started.wait(LIMIT_SECONDS)
+            finally:
+                started.kill()
+        lines = (tmp_path / "said").read_text(errors="replace").splitlines()
+        assert code == 0, lines
+        assert lines.count("adasum1") == 2
+        assert any("goes on with 2 ranks on adasum1:2" in line for line in lines)
+        _await(lambda: not programs.running(mark), "ranks are left")
