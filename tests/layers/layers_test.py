@@ -43,7 +43,7 @@ NATIVE_USERS = {
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
-_NO_VARIABLES = {"HAS_CUDA", "RECURSIVE_DOUBLING", "RECURSIVE_HALVING"}
+_NO_VARIABLES = {"GLOBAL_SEED_GENERATOR", "HAS_CUDA", "RECURSIVE_DOUBLING", "RECURSIVE_HALVING"}
 # These decide and count; they must be usable where there is no TensorFlow. The launcher is, too.
 PURE = ("distribute/policy", "distribute/bucketing")
 

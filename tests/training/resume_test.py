@@ -196,6 +196,15 @@ def test_all_that_has_a_state(make_optimizer, layers, kind, settings):
     check_resumes((STEPS + 2,), LOCAL[-1], make_optimizer, layers, kind, **settings)
 
 
+def unseeded():
+    """Draws from the generator that Keras has for all that has no seed."""
+    return keras.layers.Lambda(lambda x: keras.random.dropout(x, 0.3))
+
+
+def test_numbers_without_a_seed_go_on():
+    check_resumes((STEPS + 2,), 1, momentum, (unseeded,), mode="gradient")
+
+
 class LookAtSlots(keras.callbacks.Callback):
     """Keeps a row for each local replica of each momentum, of the begin and of the end."""
 

@@ -45,7 +45,8 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     Not in the file: the state of other callbacks (how long EarlyStopping has waited), and of
     random operations of TensorFlow and generators of Python and NumPy. Iterations, schedules, the
-    learning rate, `use_ema`, the loss scale and the states of random layers of Keras are.
+    learning rate, `use_ema`, the loss scale and the states of random layers of Keras are, and of
+    `keras.random` where it is called without a seed.
 
     All ranks have the callback, as the last one. Rank 0 writes and reads; other ranks need not see
     its folder. Values travel there one variable after the other.

@@ -12,7 +12,8 @@ import keras
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.distribute.own_variables import StateVariable, metric_variables, state_variables
-from tf_adasum.keras_hooks import calls
+from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.keras_hooks import calls, global_seeds
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
 
 # What h5py raises where the disk is full, the folder not there, the file cut off.
@@ -35,10 +36,14 @@ def save_training(
         OSError: on all ranks, if rank 0 can't write.
     """
     state = ReplicaState(model)
-    groups = {"state": state_variables(model), "metrics": []}
+    seeds = global_seeds.existing()
+    copies = 0 if seeds is None else len(local_copies(native_variable(seeds)))
+    # What rank 0 has counts: a rank may have drawn a number by itself.
+    copies = _of_rank_0(model, copies, "whether keras.random was drawn from")
+    groups = {"state": _saved_variables(model, copies), "metrics": []}
     if in_epoch:
         groups["metrics"] = metric_variables(model)
-    header = {**header, "num_replicas": state.num_replicas}
+    header = {**header, "num_replicas": state.num_replicas, "seeds": copies}
     failure = ""
     with contextlib.ExitStack() as stack:
         writer = None
@@ -105,7 +110,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
             return None
         header = answer["header"]
         _build(model, path)
-        variables = state_variables(model)
+        variables = _saved_variables(model, header.get("seeds", 0))
         _check_alike(header["state"], variables, path, _rank(model))
         _assign(state, reader, header, "state", variables)
         return header, _metrics(state, reader, header, model)
@@ -121,6 +126,22 @@ def _build(model: keras.Model, path: str) -> None:
     if model.optimizer is not None and not model.optimizer.built:
         with model.distribute_strategy.scope():
             model.optimizer.build(model.trainable_variables)
+
+
+def _saved_variables(model: keras.Model, copies: int) -> list[StateVariable]:
+    """The training's, and the state of `keras.random` if there are `copies` of it on rank 0.
+
+    A generator that was made in the strategy's scope has one for each replica, which ranks that are
+    seeded unlike keep as their own.
+    """
+    variables = state_variables(model)
+    if copies:
+        with model.distribute_strategy.scope():
+            state = native_variable(global_seeds.made())
+        is_own = len(local_copies(state)) == ReplicaState(model).num_local
+        name = "state of keras.random"
+        variables.append(StateVariable(name, "keras.random", state, is_own))
+    return variables
 
 
 def _as_wanted(value: Value, slots: str) -> Value:

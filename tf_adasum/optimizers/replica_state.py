@@ -49,6 +49,7 @@ class ReplicaState:
 
     Attributes:
         num_replicas: N = P * L.
+        num_local: L.
         is_root: whether this is rank 0.
     """
 
@@ -56,7 +57,7 @@ class ReplicaState:
         self._communicator: Communicator | None = calls.communicator_of(model)
         self._num_ranks = self._communicator.size if self._communicator else 1
         self.num_replicas = model.distribute_strategy.num_replicas_in_sync
-        self._num_local = self.num_replicas // self._num_ranks
+        self.num_local = self.num_replicas // self._num_ranks
         self.is_root = self._communicator is None or self._communicator.rank == 0
 
     def collect(self, state: StateVariable) -> Value | None:
@@ -66,7 +67,7 @@ class ReplicaState:
         rows = np.stack([copy.numpy() for copy in local_copies(state.variable)])
         if self._communicator is not None:
             splits = [0] * self._num_ranks
-            splits[0] = self._num_local
+            splits[0] = self.num_local
             rows = self._deal(rows, splits, f"{state.name}: to rank 0")
         if not self.is_root:
             return None
@@ -87,7 +88,7 @@ class ReplicaState:
             no_rows = np.zeros((0, *state.variable.shape), state.variable.dtype.as_numpy_dtype)
             rows = no_rows if value is None else value.array
             if self._communicator is not None:
-                splits = [self._num_local if self.is_root else 0] * self._num_ranks
+                splits = [self.num_local if self.is_root else 0] * self._num_ranks
                 rows = self._deal(rows, splits, f"{state.name}: to all ranks")
         else:
             own = copies[0].read_value() if value is None else tf.constant(value.array)
