@@ -131,6 +131,32 @@ def test_weights_and_repeated_calls(num_local):
     np.testing.assert_allclose(own[: 3 + world().rank], want[: 3 + world().rank], atol=1e-6)
 
 
+class Noise(keras.layers.Layer):
+    """The rows, and numbers drawn by Keras and by TensorFlow."""
+
+    def __init__(self):
+        super().__init__()
+        self.seeds = keras.random.SeedGenerator(3)
+
+    def call(self, x):
+        drawn = keras.random.normal(tf.shape(x), seed=self.seeds), tf.random.normal(tf.shape(x))
+        return tf.concat([x, *drawn], axis=1)
+
+
+@local_replicas
+def test_compiled_predictions_with_noise_are_whole_and_in_order(num_local):
+    keras.utils.set_random_seed(5)
+    with strategy(num_local).scope():
+        model = keras.Sequential([keras.Input((1,)), Noise()])
+        model.compile(jit_compile=True)
+    ids = np.arange(NUM_ROWS, dtype=np.float32)[:, None]
+    got = model.predict(ids, batch_size=8, verbose=0)
+    np.testing.assert_array_equal(got[:, :1], ids)
+    np.testing.assert_array_equal(everywhere(got), [got.astype(np.float64)] * world().size)
+    # No replica draws what another one draws. XLA takes no seeds of TensorFlow's operations.
+    assert len(np.unique(got[:, 1])) == NUM_ROWS
+
+
 @local_replicas
 def test_data_that_are_not_sharded_are_a_ranks_own(num_local):
     options = tf.data.Options()
