@@ -1,0 +1,91 @@
+"""Signals that ask one rank to save: all ranks do, after the same batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import types
+
+import keras
+import numpy as np
+import pytest
+
+from tests.training.replicas import LOCAL, barrier, everywhere, shared_path
+from tests.training.resumed import (
+    STEPS,
+    Interrupt,
+    Interruption,
+    adam,
+    backup,
+    begun,
+    check_same,
+    fit,
+)
+from tf_adasum.callbacks import save_requests
+from tf_adasum.collectives.communicator import world
+
+
+class AskOneRank(keras.callbacks.Callback):
+    """Asks the last rank by a signal, in the midst of a batch, and notes where this rank saves."""
+
+    stops_nothing = True
+
+    def __init__(self, backup, number, after):
+        super().__init__()
+        self._backup, self._number, self._after = backup, number, after
+        self.batches, self.saves = 0, []
+        save = backup._save
+        backup._save = lambda *place: (self.saves.append((self.batches, *place)), save(*place))
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.batches += 1
+        if self.batches == self._after and world().rank == world().size - 1:
+            os.kill(os.getpid(), self._number)
+            while not self._backup._requests._mine:  # Python hears it between two operations
+                time.sleep(0.001)
+
+
+def _asking(folder, asked, after):
+    (number,) = [key for key, value in save_requests.heard_signals().items() if value == asked]
+    callback = backup(folder, save_freq=1000)
+    return callback, AskOneRank(callback, number, after), number
+
+
+def test_one_rank_that_is_asked_lets_all_save_after_the_same_batch(monkeypatch):
+    """The first time they go on, the second time, after an epoch's last batch, they end."""
+    monkeypatch.setattr(save_requests, "_SECONDS_BETWEEN", 0.0)
+    straight, data = begun(LOCAL[-1], adam)
+    fit(straight, data)
+    folder = shared_path("backup")
+    first, data = begun(LOCAL[-1], adam)
+    callback, ask, number = _asking(folder, save_requests.Asked.BACK_UP, 2)
+    with pytest.raises(Interruption):
+        fit(first, data, ask, callback, Interrupt(4))
+    barrier()
+    assert signal.getsignal(number) == signal.SIG_DFL
+    assert everywhere(np.array(ask.saves)).tolist() == [[[2, 0, 2]]] * world().size
+    second, data = begun(LOCAL[-1], adam)
+    callback, ask, number = _asking(folder, save_requests.Asked.BACK_UP_AND_END, 2 * STEPS - 2)
+    with pytest.raises(SystemExit) as ended:
+        fit(second, data, ask, callback)
+    assert ended.value.code == 143
+    barrier()
+    assert everywhere(np.array(ask.saves)).tolist() == [[[2 * STEPS - 2, 2, 0]]] * world().size
+    resumed, data = begun(LOCAL[-1], adam)
+    assert fit(resumed, data, backup(folder)).epoch == [2, 3]
+    check_same(resumed, straight)
+
+
+def test_ranks_ask_each_other_once_a_second(monkeypatch):
+    """Batches take 1 ms, then half a second; rank 0's clock counts."""
+    now = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0] * (world().rank + 1))
+    monkeypatch.setattr(save_requests, "time", clock)
+    requests = save_requests.SaveRequests(world())
+    asked, ask = [], requests._ask
+    requests._ask = lambda: (asked.append(batch), ask())[1]
+    for batch in range(1, 132):
+        now[0] += 0.001 if batch < 64 else 0.5
+        assert requests.after(1) == save_requests.Asked.NOTHING
+    assert asked == [1, 3, 7, 15, 31, 63, 127, 129, 131]
