@@ -16,6 +16,7 @@ cc_library(
             "include/**/*.inc",
             "include/Eigen/**",
             "include/unsupported/Eigen/**",
+            "declared/**/*.h",
         ],
         exclude = [
             "include/tensorflow/compiler/**",
@@ -30,7 +31,10 @@ cc_library(
         "_GLIBCXX_USE_CXX11_ABI=1",
         "EIGEN_MAX_ALIGN_BYTES=64",
     ],
-    includes = ["include"],
+    includes = [
+        "declared",
+        "include",
+    ],
 )
 
 cc_library(
@@ -49,17 +53,29 @@ cc_library(
 )
 """
 
+# TensorFlow 2.19's stream_executor.h includes this header, which includes LLVM's, which are not in the wheel. It has one class, an
+# argument of a function that no kernel here calls.
+_DECLARED = "declared/xla/stream_executor/gpu/tma_metadata.h"
+_DECLARATION = """#pragma once
+namespace stream_executor::gpu {
+class TmaDescriptor {};
+}
+"""
+
 _VERSION = """TENSORFLOW_VERSION = "{version}"
 TENSORFLOW_PACKAGE = "{package}"
 """
 
 def _local_tensorflow_impl(ctx):
     folder = setting(ctx, "ADASUM_TENSORFLOW")
+    version = setting(ctx, "ADASUM_TENSORFLOW_VERSION")
     for name in _FOLDERS:
         ctx.symlink(folder + "/include/" + name, "include/" + name)
+    if version.startswith("2.19."):
+        ctx.file(_DECLARED, _DECLARATION)
     ctx.file("BUILD", _BUILD.format(library_folder = folder))
     ctx.file("version.bzl", _VERSION.format(
-        version = setting(ctx, "ADASUM_TENSORFLOW_VERSION"),
+        version = version,
         package = setting(ctx, "ADASUM_TENSORFLOW_PACKAGE"),
     ))
 
