@@ -17,7 +17,15 @@ import shlex
 import subprocess
 import sys
 
-from adasumrun import hosts, mpirun, process_tree, requests, restart, timeline
+from adasumrun import (
+    answering_hosts,
+    argument_types,
+    mpirun,
+    process_tree,
+    requests,
+    restart,
+    timeline,
+)
 from adasumrun.watch import Ended, Watch
 
 
@@ -47,6 +55,8 @@ def main(argv: list[str] | None = None) -> int:
         except mpirun.LaunchError as error:
             print(f"adasumrun: {error}", file=sys.stderr)
             return 1
+    if code == mpirun.NO_DAEMON_CODE and options.hosts:
+        _name_silent_hosts(options)
     if options.timeline:
         _join_timelines(options.timeline)
     return code
@@ -85,6 +95,21 @@ def _start(
     return Ended(1, is_final=False) if has_lost_host and ended.code == 0 else ended
 
 
+def _name_silent_hosts(options: argparse.Namespace) -> None:
+    """Says in a line what mpirun says in twenty."""
+    listed = options.hosts.split(",")
+    agent = answering_hosts.agent(shlex.split(options.mpi_args))
+    left = answering_hosts.answering(listed, agent)
+    silent = [entry.partition(":")[0] for entry in listed if entry not in left]
+    if silent:
+        print(
+            f"adasumrun: expected hosts that can be reached. Received: no answer from "
+            f"{', '.join(silent)} to `{shlex.join([*agent, silent[0], 'true'])}`. Make that work, "
+            "without a password",
+            file=sys.stderr,
+        )
+
+
 def _join_timelines(path: str) -> None:
     """Joins what the ranks of this host left; those of other hosts keep their files there."""
     count = timeline.merge(os.path.abspath(path))
@@ -103,15 +128,21 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "-np",
         "-n",
-        type=_positive,
+        type=argument_types.positive,
         metavar="N",
         help="number of ranks (default: mpirun's, one a core)",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-H", "--hosts", metavar="HOST[:RANKS],...", help="hosts to run on")
+    where.add_argument(
+        "-H",
+        "--hosts",
+        type=argument_types.host_list,
+        metavar="HOST[:RANKS],...",
+        help="hosts to run on",
+    )
     where.add_argument(
         "--hostfile",
-        type=_hosts_of_file,
+        type=argument_types.hosts_of_file,
         dest="hosts",
         metavar="FILE",
         help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS",
@@ -142,27 +173,27 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 def _add_endings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
-        type=_positive,
+        type=argument_types.positive,
         metavar="SECONDS",
         help="end all ranks then, exit code 124; restarts count in",
     )
     parser.add_argument(
         "--max-restarts",
-        type=_count,
+        type=argument_types.count,
         default=0,
         metavar="N",
         help="start all ranks again, up to N times, when one failed (default: 0). " + restart.RULES,
     )
     parser.add_argument(
         "--min-ranks",
-        type=_positive,
+        type=argument_types.positive,
         metavar="K",
         help="go on with fewer ranks, but no less than K, where hosts of -H do not answer before "
         "a restart (default: all ranks)",
     )
     parser.add_argument(
         "--grace",
-        type=_positive,
+        type=argument_types.positive,
         default=30,
         metavar="SECONDS",
         help="how long ranks may take after SIGTERM to back up and end, where their program has "
@@ -197,25 +228,3 @@ def _check_input(options: argparse.Namespace) -> None:
             "expected a pipe or a file on stdin for --stdin=0. Received: a terminal. "
             "Say: cat | adasumrun --stdin=0 ..."
         )
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0. Received: {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected a number from 0 on. Received: {text}")
-    return value
-
-
-def _hosts_of_file(path: str) -> str:
-    try:
-        with open(path) as lines:
-            return hosts.hosts_of_lines(lines)
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{path}: {error}") from error

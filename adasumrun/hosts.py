@@ -59,11 +59,18 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
         name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
         for word in words:
             if word.startswith("slots="):
-                name += f":{int(word.removeprefix('slots='))}"
+                name += ":" + _slots_of(word, line)
         hosts += [name] if name else []
     if not hosts:
         raise ValueError("expected a host on some line. Received: none")
     return ",".join(hosts)
+
+
+def _slots_of(word: str, line: str) -> str:
+    number = word.removeprefix("slots=")
+    if not number.isdecimal():
+        raise ValueError(f"expected slots=RANKS. Received: {line.strip()!r}")
+    return number
 
 
 def names_hosts(words: list[str]) -> bool:

@@ -25,6 +25,9 @@ _KEEPALIVE = {
 }
 _OPENMPI_PREFIXES = ("PRTE_MCA_", "OMPI_MCA_")  # Open MPI 5, and 4
 
+# Of Open MPI's mpirun, where its daemon did not start on a host.
+NO_DAEMON_CODE = 255
+
 # Hydra gives ranks other than 0 an input that never ends, and has no option about it. Each rank
 # becomes its program through a shell that gives it what --stdin says.
 HYDRA_INPUTS = {
@@ -142,6 +145,8 @@ def names_hosts(options: argparse.Namespace) -> bool:
 
 def _program(program: list[str], is_here: bool) -> list[str]:
     name = program[0]
+    if os.path.isdir(name):
+        raise LaunchError(f"expected a program. Received: {name}, a folder.")
     if name.endswith(".py") and (os.path.isfile(name) or shutil.which(name) is None):
         if is_here and not os.path.exists(name):
             raise LaunchError(f"expected a program. Received: {name}, no file in {os.getcwd()}.")

@@ -59,13 +59,40 @@ def test_hosts_of_a_file(tmp_path):
     assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "a slots=many\n", "a slots =\n"])
-def test_a_file_without_hosts_is_refused(tmp_path, text, capsys):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a host on some line. Received: none"),
+        ("# nothing\n", "expected a host on some line. Received: none"),
+        ("a\nb slots=many\n", "expected slots=RANKS. Received: 'b slots=many'"),
+        ("a slots =\n", "expected slots=RANKS. Received: 'a slots ='"),
+        ("a slots=0\n", "expected HOST or HOST:RANKS. Received: 'a:0'"),
+        ("a\n???\n", "expected HOST or HOST:RANKS. Received: '???'"),
+    ],
+)
+def test_a_file_without_hosts_is_refused(tmp_path, text, said, capsys):
     path = tmp_path / "hosts"
     path.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        cli._parse(["--hostfile", str(path), "sh"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: argument --hostfile: {path}: {said}\n")
+
+
+def test_a_file_of_hosts_that_is_not_there(tmp_path, capsys):
+    path = tmp_path / "none"
     with pytest.raises(SystemExit):
         cli._parse(["--hostfile", str(path), "sh"])
-    assert str(path) in capsys.readouterr().err
+    wanted = f"expected a file of hosts. Received: {path}: No such file or directory\n"
+    assert capsys.readouterr().err.endswith(wanted)
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "a:0", "a:-1", "a:two", "-oProxyCommand=sh", "a b"])
+def test_hosts_are_names(text, capsys):
+    """What looks like an option would be one of ssh's."""
+    with pytest.raises(SystemExit):
+        cli._parse([f"-H={text}" if text else "-H", *([] if text else [""]), "sh"])
+    assert "expected HOST or HOST:RANKS. Received: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -166,6 +193,11 @@ def test_unknown_program_is_named(monkeypatch):
         _command(monkeypatch, "openmpi", "no-such-program")
 
 
+def test_a_folder_is_no_program(monkeypatch, tmp_path):
+    with pytest.raises(mpirun.LaunchError, match=f"Received: {tmp_path}, a folder"):
+        _command(monkeypatch, "openmpi", str(tmp_path))
+
+
 def test_unknown_mpi_is_named(tmp_path):
     other = tmp_path / "mpirun"
     other.write_text("#!/bin/sh\necho mpirun of Mars\n")
@@ -224,11 +256,16 @@ def test_root_may_run(monkeypatch):
         assert ("OMPI_ALLOW_RUN_AS_ROOT" in environment) is allowed
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two"])
-def test_number_of_ranks_is_checked(text, capsys):
-    with pytest.raises(SystemExit):
-        cli._parse(["-np", text, "sh"])
-    assert text in capsys.readouterr().err
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_numbers_are_checked(text, capsys):
+    for option in ("-np", "--timeout", "--min-ranks", "--grace"):
+        with pytest.raises(SystemExit):
+            cli._parse([option, text, "sh"])
+        assert f"expected a number above 0. Received: {text!r}\n" in capsys.readouterr().err
+    if text != "0":
+        with pytest.raises(SystemExit):
+            cli._parse(["--max-restarts", text, "sh"])
+        assert f"expected a number from 0 on. Received: {text!r}\n" in capsys.readouterr().err
 
 
 def test_the_command_starts_without_tensorflow():

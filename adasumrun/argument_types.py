@@ -1,0 +1,57 @@
+"""What adasumrun's options take, checked as the command line is read."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from adasumrun import hosts
+
+# A name or an address; none that begins as an option does, of mpirun or of ssh.
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+
+
+def positive(text: str) -> int:
+    """Returns a whole number above 0."""
+    return _number(text, least=1, wanted="a number above 0")
+
+
+def count(text: str) -> int:
+    """Returns a whole number from 0 on."""
+    return _number(text, least=0, wanted="a number from 0 on")
+
+
+def host_list(text: str) -> str:
+    """Returns the hosts of -H as they are: host or host:ranks, with commas between."""
+    for entry in text.split(","):
+        name, _, ranks = entry.partition(":")
+        if not _HOST.fullmatch(name) or (ranks != "" and not _is_positive(ranks)):
+            raise argparse.ArgumentTypeError(f"expected HOST or HOST:RANKS. Received: {entry!r}")
+    return text
+
+
+def hosts_of_file(path: str) -> str:
+    """Returns the hosts that a file lists, as -H takes them."""
+    try:
+        with open(path) as lines:
+            return host_list(hosts.hosts_of_lines(lines))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected a file of hosts. Received: {path}: {error.strerror}"
+        ) from error
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from error
+
+
+def _number(text: str, least: int, wanted: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected {wanted}. Received: {text!r}")
+    return value
+
+
+def _is_positive(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0
