@@ -90,6 +90,7 @@ def _start(
         lambda *started: watch.wait(*started, elsewhere=ranks_here is None),
         stdin=subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno(),
         drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
+        end_signal=mpirun.end_signal(path),
     )
     # Open MPI's mpirun takes that for a success.
     return Ended(1, is_final=False) if has_lost_host and ended.code == 0 else ended

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from types import ModuleType
@@ -131,6 +133,14 @@ def build_info() -> ModuleType:
     return built
 
 
+def end_signal(mpirun: str) -> signal.Signals:
+    """Returns what ends it, and with it the ranks.
+
+    Open MPI's ranks hear signals again that it was started without; Hydra's may not.
+    """
+    return signal.SIGINT if family_of(mpirun) == "openmpi" else signal.SIGTERM
+
+
 def number_here(options: argparse.Namespace) -> int | None:
     """Returns how many ranks run on this host, if it is known that all do."""
     if names_hosts(options):
@@ -159,6 +169,7 @@ def _program(program: list[str], is_here: bool) -> list[str]:
     return program
 
 
+@functools.cache
 def family_of(mpirun: str) -> str:
     """Returns "openmpi", or "hydra" for MPICH and Intel MPI; raises LaunchError for others."""
     said = subprocess.run(

@@ -27,6 +27,7 @@ def run(
     wait: Callable[[subprocess.Popen, rank_output.Notices], _Result],
     stdin: int = subprocess.DEVNULL,
     drops_noise: bool = False,
+    end_signal: signal.Signals = signal.SIGTERM,
 ) -> tuple[_Result, bool]:
     """Runs a command, as the only work of this process: all its children are ended then.
 
@@ -36,6 +37,8 @@ def run(
       wait: waits for it, and returns when it has ended or is to be ended; gets what it says, too.
       stdin: the file descriptor that it reads its input from.
       drops_noise: whether to drop what TensorFlow writes to stderr before its log level counts.
+      end_signal: what ends the command. If it is not SIGTERM, it does not hear SIGTERM at all: a
+        scheduler sends that to all processes, and they are to end in this one's order.
 
     Returns:
       What `wait` returned, and whether mpirun said that it has lost a host.
@@ -46,12 +49,12 @@ def run(
     reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
     notices = rank_output.Notices(source)
     try:
-        child = _start(command, environment, stdin, stderr)
+        child = _start(command, environment, stdin, stderr, end_signal)
         os.close(stderr)
         result = wait(child, notices)
     finally:
         if child is not None:
-            _end(child, reader)
+            _end(child, reader, end_signal)
         _end_reader(reader)
     has_lost_host = notices.has(rank_output.LOST_HOST)
     os.close(source)
@@ -59,13 +62,19 @@ def run(
 
 
 def _start(
-    command: list[str], environment: dict[str, str], stdin: int, stderr: int
+    command: list[str],
+    environment: dict[str, str],
+    stdin: int,
+    stderr: int,
+    end_signal: signal.Signals,
 ) -> subprocess.Popen:
     parent = os.getpid()
 
     def in_child() -> None:
         # If this process is killed, its child ends too, and with it the ranks.
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        _prctl(_PR_SET_PDEATHSIG, end_signal)
+        if end_signal != signal.SIGTERM:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         if os.getppid() != parent:
             os._exit(1)
 
@@ -87,11 +96,11 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def _end(child: subprocess.Popen, spared: int) -> None:
+def _end(child: subprocess.Popen, spared: int, end_signal: signal.Signals) -> None:
     """Ends the child and all other descendants but `spared`: politely, then by force."""
     deadline = time.monotonic() + GRACE_SECONDS
     if child.poll() is None:
-        child.terminate()
+        child.send_signal(end_signal)
     while child.poll() is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     if child.poll() is None:

@@ -1,5 +1,6 @@
 """SIGTERM and SIGUSR1 to adasumrun: what reaches the ranks, and how the job ends."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import uuid
 
 import pytest
 
+from adasumrun import process_tree
 from tests import programs
 
 LIMIT_SECONDS = 60
@@ -23,12 +25,15 @@ helper = subprocess.Popen(nap, stdout=subprocess.DEVNULL, stderr=subprocess.DEVN
 if how != "deaf":
     for number in (requests.BACK_UP, requests.BACK_UP_AND_END):
         signal.signal(number, lambda number, frame: asked.append(number))
+if how == "helpers end":
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(requests.BACK_UP_AND_END))
 open(f"{folder}/started{rank}", "w").close()
 while requests.BACK_UP_AND_END not in asked or how == "stubborn":
     time.sleep(0.02)
     if requests.BACK_UP in asked:
         open(f"{folder}/saved{rank}", "w").close()
 assert helper.poll() is None or how == "helpers end"
+time.sleep(0.5)  # as a backup takes
 open(f"{folder}/ended{rank}", "w").close()
 sys.exit(0 if how == "done" else requests.EXIT_CODE)
 """
@@ -85,6 +90,18 @@ def test_sigterm_lets_ranks_back_up_and_end(tmp_path):
     code, (asked, ended) = job.end()
     assert code == 143
     assert "SIGTERM: asked the ranks to back up and end within 30 s" in asked
+    assert "the ranks have ended on SIGTERM" in ended
+    assert job.ended_ranks() == ["ended0", "ended1"]
+
+
+def test_sigterm_to_every_process_lets_ranks_back_up_too(tmp_path):
+    """As Slurm's scancel sends it: mpirun does not hear it, and the ranks end in their order."""
+    job = Job(tmp_path, "helpers end")
+    launcher = job.launcher.pid
+    for process in [launcher, *process_tree.descendants(launcher)]:
+        os.kill(process, signal.SIGTERM)
+    code, (*_, ended) = job.end()
+    assert code == 143
     assert "the ranks have ended on SIGTERM" in ended
     assert job.ended_ranks() == ["ended0", "ended1"]
 

@@ -47,7 +47,8 @@ class AskOneRank(keras.callbacks.Callback):
 
 
 def _asking(folder, asked, after):
-    (number,) = [key for key, value in save_requests.heard_signals().items() if value == asked]
+    numbers = [key for key, value in save_requests.heard_signals().items() if value == asked]
+    number = numbers[-1]  # SIGTERM, of two that end
     callback = backup(folder, save_freq=1000)
     return callback, AskOneRank(callback, number, after), number
 

@@ -28,15 +28,17 @@ class Asked(enum.IntEnum):
 def heard_signals(environment: Mapping[str, str] = os.environ) -> dict[signal.Signals, Asked]:
     """Returns which signals ask for what.
 
-    Under adasumrun those that it sends: there a SIGTERM of mpirun means the end. Else those that a
-    scheduler sends.
+    SIGTERM is a scheduler's, which some send to every process of a job. It is also mpirun's to what
+    is left of a job that failed, but then SIGKILL follows within a second or a few.
     """
-    if requests.RESTARTS_VARIABLE in environment:
+    ends = {signal.SIGTERM: Asked.BACK_UP_AND_END}
+    if requests.RESTARTS_VARIABLE in environment:  # under adasumrun, which sends these two
         return {
             requests.BACK_UP: Asked.BACK_UP,
             requests.BACK_UP_AND_END: Asked.BACK_UP_AND_END,
+            **ends,
         }
-    return {signal.SIGUSR1: Asked.BACK_UP, signal.SIGTERM: Asked.BACK_UP_AND_END}
+    return {signal.SIGUSR1: Asked.BACK_UP, **ends}
 
 
 class SaveRequests:
