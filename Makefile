@@ -36,7 +36,7 @@ else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
   .bazelrc.user: FORCE
 endif
 
-.PHONY: FORCE help setup build test test-full test-hosts test-tensorflow keras-table demo bench wheel lint format clean
+.PHONY: FORCE help setup build test test-full test-hosts test-slurm test-tensorflow keras-table demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo "make test    set up, build and run the tests"
 	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
+	@echo "make test-slurm   set up, build and train in jobs of a Slurm of one node, as root; installs slurm-wlm and munge"
 	@echo "make test-tensorflow VERSION=2.16.2    build with that TensorFlow, in an environment of its own, and test"
 	@echo "make keras-table  set up, build, run every Keras feature on all replicas of its table and write docs/keras.md"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
@@ -81,6 +82,10 @@ test: build
 # No filter in place of .bazelrc's: also what is tagged full or large_tensor.
 test-full: build
 	$(BAZEL) test --test_tag_filters= $(TEST_FLAGS) //...
+
+test-slurm: build
+	tools/install_slurm.sh
+	$(BAZEL) test $(TEST_FLAGS) //tests/slurm:slurm_test
 
 test-hosts: build
 	$(BAZEL) test $(TEST_FLAGS) //tests/hosts:hosts_test
