@@ -51,7 +51,10 @@ class Cluster:
     def __init__(self, folder: Path):
         self._folder = folder
         self._daemons: list[subprocess.Popen] = []
-        self._environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        # Debian's daemons are in a folder that Bazel's PATH has not.
+        path = f"{os.environ['PATH']}:/usr/sbin"
+        configuration = str(folder / "slurm.conf")
+        self._environment = {**os.environ, "PATH": path, "SLURM_CONF": configuration}
 
     def __enter__(self) -> Cluster:
         folder = self._folder
@@ -63,10 +66,10 @@ class Cluster:
         ports = dict(zip(("controller_port", "node_port"), _free_ports(2)))
         text = _CONFIGURATION.format(folder=folder, host=_host(), **ports)
         (folder / "slurm.conf").write_text(text)
-        munge = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed")]
-        files = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "log", "pid")]
+        files = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "log", "pid", "seed")]
         try:
-            self._start("munged", "--foreground", "--force", *munge[:1], *files)
+            socket_ = f"--socket={folder}/munge.socket"
+            self._start("munged", "--foreground", "--force", socket_, *files)
             self._start("slurmctld", "-D", "-f", folder / "slurm.conf")
             self._start("slurmd", "-D", "-f", folder / "slurm.conf", "-N", _host())
             self._await(lambda: "idle" in self.run("sinfo", "--noheader"), "an idle node")
