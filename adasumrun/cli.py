@@ -74,6 +74,8 @@ def _start(
     ranks_here = mpirun.number_here(options)
     environment = mpirun.rank_environment(os.environ, ranks_here)
     environment[requests.RESTARTS_VARIABLE] = str(num_restarts)
+    if options.stall_warning is not None:
+        environment[mpirun.STALL_WARNING_VARIABLE] = str(options.stall_warning)
     if mpirun.build_info().MPI_LIBRARY:
         # Also for programs that import mpi4py before tf_adasum.
         environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
@@ -177,6 +179,13 @@ def _add_endings(parser: argparse.ArgumentParser) -> None:
         type=argument_types.positive,
         metavar="SECONDS",
         help="end all ranks then, exit code 124; restarts count in",
+    )
+    parser.add_argument(
+        "--stall-warning",
+        type=argument_types.count,
+        metavar="SECONDS",
+        help="say which ranks are missing, and where they are, when an operation has waited for so "
+        "long; 0 says nothing (default: 10)",
     )
     parser.add_argument(
         "--max-restarts",

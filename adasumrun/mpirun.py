@@ -38,6 +38,10 @@ HYDRA_INPUTS = {
 }
 
 
+# After how many seconds of waiting ranks say who is missing (tf_adasum/collectives/stalls.py).
+STALL_WARNING_VARIABLE = "TF_ADASUM_STALL_WARNING_SECONDS"
+
+
 class LaunchError(Exception):
     """One line that says what was expected, what was found and what to do."""
 

@@ -80,7 +80,11 @@ class MpiGroup : public Group {
            const CommunicatorOptions& options)
       : Group(options), world_(std::move(world)) {
     std::vector<MpiTransport::Member> receivers;
-    for (const Member& member : members) receivers.push_back({member.world_rank, member.context});
+    for (const Member& member : members) {
+      receivers.push_back({member.world_rank, member.context});
+      world_ranks_.push_back(member.world_rank);
+    }
+    number_at_first_ = members.front().context;
     auto waits = std::make_unique<WaitControl>();
     waits->timeouts = options.timeouts;
     auto mpi =

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/bootstrap/device_state.h"
 #include "cc/engine/communicator.h"
@@ -21,6 +22,10 @@ class Group {
  public:
   virtual ~Group() = default;
   Communicator& communicator() { return *communicator_; }
+  // The ranks of all processes that its ranks are, in their order; empty without MPI.
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  // With the first of world_ranks a name of the group that is the same on all its ranks.
+  int number_at_first() const { return number_at_first_; }
 
   // What the group keeps on device number `device`; make(device, options) is called at its first
   // use. Any thread may call it.
@@ -43,6 +48,8 @@ class Group {
 
   const CommunicatorOptions options_;
   std::unique_ptr<Communicator> communicator_;
+  std::vector<int> world_ranks_;
+  int number_at_first_ = 0;
 
  private:
   std::mutex device_states_mutex_;

@@ -66,6 +66,17 @@ std::shared_ptr<Group> FindGroup(int64_t id) {
               "Expected the id of an open communicator. Received: " + std::to_string(id));
 }
 
+std::map<int64_t, std::shared_ptr<Group>> OpenGroups() {
+  Registry& registry = TheRegistry();
+  if (!registry.home.IsHere()) return {};
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  std::map<int64_t, std::shared_ptr<Group>> groups;
+  for (const auto& [id, entry] : registry.entries) {
+    if (std::shared_ptr<Group> group = entry.group.lock()) groups[id] = std::move(group);
+  }
+  return groups;
+}
+
 void Unregister(int64_t id) {
   std::shared_ptr<Group> group = Take(id);
   if (group) group->communicator().Close();

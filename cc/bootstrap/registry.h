@@ -3,6 +3,7 @@
 #define ADASUM_BOOTSTRAP_REGISTRY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "cc/bootstrap/group.h"
@@ -15,6 +16,8 @@ namespace adasum {
 int64_t Register(std::shared_ptr<Group> group);
 // Throws InvalidArgument for an id that was never given out, Unavailable for one taken back.
 std::shared_ptr<Group> FindGroup(int64_t id);
+// All that are open, by id; also those that only a function of TensorFlow has.
+std::map<int64_t, std::shared_ptr<Group>> OpenGroups();
 // Closes the group's communicator and takes the id back; a second call does nothing.
 void Unregister(int64_t id);
 // Takes the id back. The group stays open while anybody else has it: functions of TensorFlow may.

@@ -63,9 +63,7 @@ void Communicator::CheckHome() const {
 std::optional<Error> Communicator::Push(Request* request) {
   if (broken_) return broken_;
   if (is_closing_) return ClosedError();
-  if (timeline_) request->enqueued = Timeline::Clock::now();
-  pending_.push_back(std::move(*request));
-  ++num_enqueued_;
+  queue_.Push(std::move(*request));
   return std::nullopt;
 }
 
@@ -137,7 +135,7 @@ void Communicator::ReleaseEngine() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_owned_ = false;
-    is_awaited = is_closing_ || !pending_.empty();
+    is_awaited = is_closing_ || !queue_.is_empty();
   }
   if (is_awaited) changed_.notify_all();
 }
@@ -219,39 +217,47 @@ Decision Communicator::Negotiate(const RequestKey& first) {
 
 const RequestKey* Communicator::AwaitFirst() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_closing_ || (!pending_.empty() && !is_owned_); });
+  changed_.wait(lock, [this] { return is_closing_ || (!queue_.is_empty() && !is_owned_); });
   if (is_closing_) return nullptr;
   is_owned_ = true;
-  return &pending_.front().key;
+  return &queue_.first();
 }
 
 const RequestKey* Communicator::First() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return is_closing_ || pending_.empty() ? nullptr : &pending_.front().key;
+  return is_closing_ || queue_.is_empty() ? nullptr : &queue_.first();
 }
 
 std::vector<RequestKey> Communicator::PendingKeys() {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<RequestKey> keys;
-  for (const Request& request : pending_) keys.push_back(request.key);
-  return keys;
+  return queue_.Keys();
 }
 
-Request Communicator::TakePending(size_t index) {
+std::vector<WaitingRequest> Communicator::Waiting() {
   std::lock_guard<std::mutex> lock(mutex_);
-  Request request = std::move(pending_[index]);
-  pending_.erase(pending_.begin() + index);
-  return request;
+  return queue_.Waiting();
 }
 
 void Communicator::Execute(const Decision& decision) {
-  Request request = TakePending(decision.index);
+  Request request = [&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return queue_.Take(decision.index);
+  }();
+  std::optional<Error> error;
   if (decision.kind == Decision::Kind::kFail) {
-    Error error(ErrorCode::kInvalidArgument,
-                "rank " + std::to_string(rank_) + ": " + decision.message);
-    request.done(&error);
-    return;
+    error = Error(ErrorCode::kInvalidArgument,
+                  "rank " + std::to_string(rank_) + ": " + decision.message);
+  } else {
+    error = CarryOut(request);
   }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    queue_.EndUnderWay();
+  }
+  request.done(error ? &*error : nullptr);
+}
+
+std::optional<Error> Communicator::CarryOut(const Request& request) {
   if (timeline_) timeline_->Add("queue: " + request.key.name, request.enqueued, -1, 0);
   auto begin = Timeline::Clock::now();
   transport().Begin();
@@ -260,16 +266,17 @@ void Communicator::Execute(const Decision& decision) {
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.key.name, begin, -1, 0);
   // All was checked before the first byte, so that an error of one rank here is a lost peer or a
-  // failing library: the ranks no longer stand at the same point. First, so that a caller who hears
-  // of it can't have another request accepted.
+  // failing library: the ranks no longer stand at the same point. Before the caller hears of it,
+  // who can't have another request accepted then.
   if (error && !error->is_common()) FailAll(*error);
-  request.done(error ? &*error : nullptr);
+  return error;
 }
 
 void Communicator::LookAgainLater() {
   std::unique_lock<std::mutex> lock(mutex_);
-  int64_t num_seen = num_enqueued_;
-  changed_.wait_for(lock, kLookAgainAfter, [&] { return is_closing_ || num_enqueued_ > num_seen; });
+  const int64_t num_seen = queue_.num_pushed();
+  changed_.wait_for(lock, kLookAgainAfter,
+                    [&] { return is_closing_ || queue_.num_pushed() > num_seen; });
 }
 
 void Communicator::FailAll(const Error& error, Standing standing) {
@@ -283,7 +290,7 @@ void Communicator::FailAll(const Error& error, Standing standing) {
                                   "from the last checkpoint. It broke with: ") +
                           error.what());
     }
-    failed.swap(pending_);
+    failed = queue_.TakeAll();
   }
   for (const Request& request : failed) request.done(&error);
 }

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "cc/core/transport.h"
 #include "cc/engine/negotiation.h"
 #include "cc/engine/request.h"
+#include "cc/engine/request_queue.h"
 #include "cc/engine/topology.h"
 #include "cc/transport/traced_transport.h"
 
@@ -49,6 +49,11 @@ class Communicator {
   // carries it out itself if the communication thread is idle: two wake-ups less. `request.done`
   // is set here. Not for a thread that has other work to do.
   void RunAndWait(Request request);
+
+  // What waits for other ranks here, or is under way; oldest first.
+  std::vector<WaitingRequest> Waiting();
+  // Null unless one is kept.
+  Timeline* timeline() { return timeline_.get(); }
 
   // Ends the thread; what is pending or under way fails with Unavailable. Ranks that wait for this
   // one, now or later, are told, unless it closes in the midst of a request. Waits for a few
@@ -86,8 +91,9 @@ class Communicator {
   const RequestKey* First();
   Decision Negotiate(const RequestKey& first);
   std::vector<RequestKey> PendingKeys();
-  Request TakePending(size_t index);
   void Execute(const Decision& decision);
+  // Runs a request that all ranks agreed on, and returns its error.
+  std::optional<Error> CarryOut(const Request& request);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
   // The first part of the end: nobody uses the transport afterwards. Under close_mutex_; returns
@@ -111,8 +117,7 @@ class Communicator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Request> pending_;
-  int64_t num_enqueued_ = 0;
+  RequestQueue queue_;  // under mutex_
   // Whether a thread owns the engine.
   bool is_owned_ = false;
   bool is_closing_ = false;

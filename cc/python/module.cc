@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/registry.h"
@@ -62,6 +63,40 @@ class PyCommunicator {
   std::shared_ptr<Group> group_;
   int64_t id_;
 };
+
+// What a group of this process waits in, for tf_adasum/collectives/stalls.py.
+struct GroupWait {
+  int64_t id;
+  // Its name on all ranks: the first rank of all processes in it, and a number there.
+  std::pair<int, int> group;
+  std::vector<int> world_ranks;
+  // Names of operations, oldest first, and since when the oldest waits.
+  std::vector<std::string> operations;
+  double seconds;
+};
+
+std::vector<GroupWait> Waiting() {
+  std::vector<GroupWait> waiting;
+  for (const auto& [id, group] : OpenGroups()) {
+    if (group->world_ranks().size() < 2) continue;
+    GroupWait wait{
+        id, {group->world_ranks()[0], group->number_at_first()}, group->world_ranks(), {}, 0};
+    for (WaitingRequest& request : group->communicator().Waiting()) {
+      wait.seconds = std::max(wait.seconds, request.seconds);
+      wait.operations.push_back(std::move(request.name));
+    }
+    if (!wait.operations.empty()) waiting.push_back(std::move(wait));
+  }
+  return waiting;
+}
+
+void AddToTimeline(int64_t id, const std::string& name, double seconds) {
+  using Clock = Timeline::Clock;
+  Timeline* timeline = FindGroup(id)->communicator().timeline();
+  if (timeline == nullptr) return;
+  const std::chrono::duration<double> length(seconds);
+  timeline->Add(name, Clock::now() - std::chrono::duration_cast<Clock::duration>(length), -1, 0);
+}
 
 // Addresses as integers: NumPy's own pointers, kept alive by the caller for the call.
 using Addresses = std::vector<std::vector<uintptr_t>>;
@@ -132,6 +167,16 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("local_size", &PyCommunicator::local_size)
       .def_property_readonly("instruction_set", &PyCommunicator::instruction_set)
       .def_property_readonly("hosts", &PyCommunicator::hosts);
+
+  py::class_<GroupWait>(module, "GroupWait")
+      .def_readonly("id", &GroupWait::id)
+      .def_readonly("group", &GroupWait::group)
+      .def_readonly("world_ranks", &GroupWait::world_ranks)
+      .def_readonly("operations", &GroupWait::operations)
+      .def_readonly("seconds", &GroupWait::seconds);
+  module.def("waiting", &Waiting, NoGil());
+  module.def("add_to_timeline", &AddToTimeline, py::arg("id"), py::arg("name"), py::arg("seconds"),
+             NoGil());
 
   py::class_<SimulatedReduction>(module, "SimulatedReduction")
       .def(py::init([](std::string reduction, std::string local, std::vector<int> leaves) {

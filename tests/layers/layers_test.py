@@ -40,6 +40,7 @@ for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callba
 NATIVE_USERS = {
     *("allgather", "allreduce", "alltoall", "barrier", "broadcast", "communicator", "device"),
     *("gradients", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
+    "stalls",
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}

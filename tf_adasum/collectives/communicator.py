@@ -8,7 +8,7 @@ import threading
 import tensorflow as tf
 
 from adasumrun import job
-from tf_adasum.collectives import native
+from tf_adasum.collectives import native, stalls
 from tf_adasum.collectives.names import VariableNumbers
 
 _lock = threading.Lock()
@@ -164,6 +164,7 @@ def world() -> Communicator:
 
     Raises:
         RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE, or mpi4py uses another MPI.
+        ValueError: on all ranks, if a setting of one of them is not what it has to be.
 
     Example:
         >>> import tf_adasum as adasum
@@ -212,7 +213,10 @@ def _connect():
             "MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
         )
     _abort_on_uncaught_exception(MPI)
-    return native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
+    connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
+    if connected.size > 1:
+        stalls.watch(MPI)
+    return connected
 
 
 def _abort_on_uncaught_exception(mpi) -> None:

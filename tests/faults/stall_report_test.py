@@ -1,0 +1,129 @@
+"""What is said when an operation waits for ranks: once, who is missing, and where they are."""
+
+import json
+import re
+import sys
+
+from tests import programs
+
+LIMIT_SECONDS = 100
+
+PROGRAM = """
+import os, signal, sys, threading, time
+import numpy as np
+import tf_adasum as adasum
+
+world = adasum.world()
+
+def reduce(name, communicator=None):
+    adasum.allreduce_arrays(np.ones(10), "sum", communicator, name)
+
+def linger():
+    time.sleep(float(os.environ.get("LINGER", 5)))
+
+def stop():
+    # Another process has to wake it.
+    if os.fork() == 0:
+        time.sleep(14)
+        os.kill(os.getppid(), signal.SIGCONT)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+def late():
+    if world.rank == world.size - 1:
+        linger()
+    reduce("late")
+
+def stopped():
+    if world.rank == 0:
+        stop()
+    reduce("stopped")
+
+def elsewhere():
+    names = ["second", "first"] if world.rank == 1 else ["first", "second"]
+    threads = [threading.Thread(target=reduce, args=(name,)) for name in names]
+    threads[0].start()
+    linger()
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+
+def parts():
+    part = world.split(world.rank % 2, name="part")
+    if world.rank == 2:
+        linger()
+    reduce("in part", part)
+    reduce("after part")
+
+for _ in range(3):
+    reduce("quick")
+for how in sys.argv[1:]:
+    globals()[how]()
+print("done")
+"""
+
+
+def _run(folder, *hows, options=(), **variables):
+    path = folder / "program.py"
+    path.write_text(PROGRAM)
+    launcher = [*programs.ADASUMRUN, "-np", "3", "--timeout", "90", *options]
+    command = [*launcher, sys.executable, str(path), *hows]
+    return programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+
+
+def _reports(done):
+    """What was said of each operation, and only once."""
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 3
+    lines = [line for line in done.stderr.splitlines() if line.startswith("tf_adasum: rank")]
+    reports = {line.split("'")[1]: line for line in lines}
+    assert len(reports) == len(lines), lines
+    return reports
+
+
+def test_missing_ranks_are_named_once_and_with_their_stacks(tmp_path):
+    timeline = tmp_path / "timeline.json"
+    options = ["--stall-warning=2", f"--timeline={timeline}"]
+    done = _run(tmp_path, "late", "elsewhere", "parts", options=options)
+    reports = _reports(done)
+    # All of the world.
+    assert re.match(
+        r"tf_adasum: rank 0: 'late' has waited for \d+ s\. There: ranks 0, 1\. "
+        r"Missing: rank 2 \(host \S+, process \d+\)",
+        reports.pop("late"),
+    )
+    stack = done.stderr.partition("  Rank 2 is in:\n")[2]
+    assert re.search(r'File ".*program.py", line \d+, in linger', stack), done.stderr
+    # Ranks that wait for each other.
+    unlike = reports.pop("first", None) or reports.pop("second")
+    assert re.search(r"Rank \d \(host .*\) waits elsewhere, in '(first|second)'", unlike)
+    # A part of the world, of ranks 0 and 2. Rank 1, alone in the other, waits for both meanwhile.
+    assert "There: rank 0. Missing: rank 2 (host" in reports.pop("in part")
+    assert "There: rank 1. Missing: rank 0 (host" in reports.pop("after part")
+    assert not reports
+    events = json.loads(timeline.read_text())["traceEvents"]
+    stalls = [event for event in events if event["name"].startswith("stall: 'late'")]
+    assert sorted(event["pid"] for event in stalls) == [0, 1]
+    assert all("Missing: rank 2" in event["name"] for event in stalls)
+    assert all(event["dur"] > 1e6 for event in stalls)
+
+
+def test_a_rank_that_is_stopped_does_not_answer(tmp_path):
+    """Rank 0, which would say it: rank 1 does in its place."""
+    options = ["--stall-warning=1"]
+    done = _run(tmp_path, "stopped", options=options, TF_ADASUM_SHARED_MEMORY="0")
+    report = _reports(done)["stopped"]
+    assert report.startswith("tf_adasum: rank 1: 'stopped' has waited for")
+    assert "There: ranks 1, 2. No answer: rank 0 (host" in report
+
+
+def test_nothing_is_said_where_nobody_wants_it(tmp_path):
+    assert _reports(_run(tmp_path, "late", options=["--stall-warning=0"], LINGER="3")) == {}
+
+
+def test_a_limit_that_is_no_number_is_refused(tmp_path):
+    done = _run(tmp_path, "late", TF_ADASUM_STALL_WARNING_SECONDS="soon")
+    assert done.returncode == 1
+    assert (
+        "Expected a number of seconds from 0 on in TF_ADASUM_STALL_WARNING_SECONDS" in done.stderr
+    )
