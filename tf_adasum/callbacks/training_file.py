@@ -14,13 +14,13 @@ A file under its name is complete: it is written under another one, brought to t
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import h5py
 import numpy as np
 import tensorflow as tf
 
+from tf_adasum.callbacks.replaced_file import ReplacedFile
 from tf_adasum.optimizers.replica_state import Value
 
 FORMAT = "tf_adasum training"
@@ -39,11 +39,8 @@ class TrainingWriter:
     """
 
     def __init__(self, path: str):
-        self._path = path
-        self._partial = f"{path}.partial"  # one program writes, so that one name is enough
-        self._folder = os.path.dirname(os.path.abspath(path))
-        os.makedirs(self._folder, exist_ok=True)
-        self._file = h5py.File(self._partial, "w")
+        self._target = ReplacedFile(path)
+        self._file = h5py.File(self._target, "w")
         self._listed: dict[str, list[dict[str, Any]]] = {"state": [], "metrics": []}
 
     def add(self, group: str, path: str, value: Value) -> None:
@@ -62,23 +59,19 @@ class TrainingWriter:
         if array.dtype.kind not in _NUMPY_KINDS:
             array = array.view(f"u{array.dtype.itemsize}")
         self._file.create_dataset(name, data=array)
+        self._target.check()
 
     def finish(self, header: dict[str, Any]) -> None:
         """Completes the file and puts it in the place of the one before."""
         header = {"format": FORMAT, "version": VERSION, **header, **self._listed}
         self._file["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         self._file.close()
-        _to_disk(self._partial)
-        os.replace(self._partial, self._path)
-        _to_disk(self._folder)
+        self._target.replace()
 
     def abandon(self) -> None:
         """Removes what was written."""
-        try:
-            self._file.close()
-        finally:
-            if os.path.exists(self._partial):
-                os.remove(self._partial)
+        self._file.close()
+        self._target.abandon()
 
 
 class TrainingReader:
@@ -115,11 +108,3 @@ class TrainingReader:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-
-def _to_disk(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

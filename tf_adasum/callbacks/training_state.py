@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.distribute.own_variables import StateVariable, metric_variables, state_variables
@@ -75,7 +76,7 @@ def save_training(
 
 
 def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], list[list]] | None:
-    """Restores what `save_training` saved; collective.
+    """Restores what `save_training` saved, and removes what a killed one left; collective.
 
     Args:
         path: the file, of which rank 0's counts; others need not see it.
@@ -92,6 +93,8 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
     state = ReplicaState(model)
     with contextlib.ExitStack() as stack:
         reader, answer = None, {}
+        if state.is_root:
+            remove_partial(path)
         if state.is_root and os.path.exists(path):
             try:
                 reader = TrainingReader(path)
