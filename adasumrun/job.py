@@ -13,6 +13,8 @@ _LAUNCHER_VARIABLES = (
     "PMI_RANK",
     "MPI_LOCALNRANKS",
 )
+# Of these, those that hold its rank, and that mpirun and its daemons have not.
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 # Where a launcher tells the number of all ranks, and of those on this host.
 _SIZE_VARIABLES = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -23,6 +25,18 @@ _SIZE_VARIABLES = (
 def is_launched(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this process is a rank of an MPI job, rather than a program of its own."""
     return any(variable in environment for variable in _LAUNCHER_VARIABLES)
+
+
+def rank(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The rank as the launcher says it, before MPI is started; None where it does not."""
+    found = (environment[name] for name in _RANK_VARIABLES if name in environment)
+    return next(found, None)
+
+
+def ranks_on_this_host(environment: Mapping[str, str] = os.environ) -> int | None:
+    """How many ranks are on this one's host; None where the launcher does not say it."""
+    found = (environment[name] for _, name in _SIZE_VARIABLES if name in environment)
+    return next((int(number) for number in found if number.isdigit()), None)
 
 
 def is_on_one_host(environment: Mapping[str, str] = os.environ) -> bool:

@@ -155,10 +155,31 @@ def descendants(ancestor: int, spared: int = 0) -> list[int]:
     return found
 
 
+def environment(process: int) -> dict[str, str]:
+    """Returns the environment that a process was started with; empty if it has ended."""
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            entries = os.fsdecode(file.read()).split("\0")
+    except OSError:
+        return {}
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def is_stopped(process: int) -> bool:
+    """Returns whether a signal has stopped a process; not whether a debugger has."""
+    return _stat(process)[:1] == ["T"]
+
+
 def _parent(process: int) -> int:
+    fields = _stat(process)
+    return int(fields[1]) if fields else -1
+
+
+def _stat(process: int) -> list[str]:
+    """The state of a process, its parent and so on; empty if it has ended."""
     try:
         with open(f"/proc/{process}/stat") as stat:
-            # The name in parentheses may hold spaces; the parent is the second field after it.
-            return int(stat.read().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return -1
+            # Behind its name in parentheses, which may hold spaces.
+            return stat.read().rpartition(")")[2].split()
+    except OSError:
+        return []

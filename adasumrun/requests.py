@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+from adasumrun import job, process_tree
+
 # What ranks hear, by `adasum.callbacks.BackupAndRestore`. Who does not wait for the first ignores
 # it; who does not wait for the second ends. Open MPI's mpirun hands both on to all ranks.
 BACK_UP = signal.SIGURG
@@ -14,8 +16,6 @@ BACK_UP_AND_END = signal.SIGUSR2
 RESTARTS_VARIABLE = "TF_ADASUM_RESTARTS"
 EXIT_CODE = 128 + signal.SIGTERM  # of ranks that have backed up and end
 
-# The launchers' variables that a rank has, and mpirun has not.
-_RANK_VARIABLES = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
 _POLL_SECONDS = 0.05
 
 
@@ -72,7 +72,7 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
     Returns:
       Whether a rank waits for it, as far as this host knows.
     """
-    ranks = [process for process in below if _is_rank(process)]
+    ranks = [each for each in below if job.rank(process_tree.environment(each)) is not None]
     asked = [rank for rank in ranks if _catches(rank, number)]
     if elsewhere and not ranks:
         asked = [mpirun]
@@ -82,14 +82,6 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
         except ProcessLookupError:
             pass  # it has just ended
     return bool(asked)
-
-
-def _is_rank(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/environ", "rb") as environ:
-            return any(entry.startswith(_RANK_VARIABLES) for entry in environ.read().split(b"\0"))
-    except OSError:
-        return False
 
 
 def _catches(process: int, number: int) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from adasumrun import process_tree, rank_output, requests
 from adasumrun.rank_output import Notices
+from adasumrun.rank_watch import RankWatch, silence_seconds
 from adasumrun.requests import Requests
 
 TIMEOUT_EXIT_CODE = 124
@@ -56,20 +57,17 @@ class Watch:
         """
 
         def ask(number: signal.Signals) -> bool:
-            below = process_tree.descendants(os.getpid())
-            return requests.ask_ranks(number, child.pid, below, elsewhere)
+            return requests.ask_ranks(number, child.pid, below(), elsewhere)
 
-        end = None
+        def below() -> list[int]:
+            return process_tree.descendants(os.getpid())
+
+        lost_cause = _LostCause(notices, RankWatch(below, silence_seconds(os.environ)))
         while child.poll() is None:
             if self._asked.stop is not None:
                 return self._stop(child, ask)
-            if end is None and notices.has(rank_output.ENDS_JOB):
-                end = time.monotonic() + ENDING_SECONDS
-            if end is not None and time.monotonic() >= end:
-                _say(
-                    f"a rank failed, and mpirun did not end within {ENDING_SECONDS} s, as where a "
-                    "host does not answer: ended all ranks of this host"
-                )
+            if why := lost_cause.why():
+                _say(f"{why}: ended all ranks of this host")
                 return Ended(1, is_final=False)
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 _say(f"ended all ranks after {self._timeout} s (--timeout)")
@@ -114,6 +112,31 @@ class Watch:
             return 0
         _say(f"the ranks have ended on {self._asked.stop.name}")
         return 128 + self._asked.stop
+
+
+class _LostCause:
+    """A job that can't go on, and that mpirun does not end.
+
+    Args:
+      notices: what mpirun says.
+      rank_watch: looks at the ranks.
+    """
+
+    def __init__(self, notices: Notices, rank_watch: RankWatch):
+        self._notices = notices
+        self._rank_watch = rank_watch
+        self._end: float | None = None
+
+    def why(self) -> str:
+        """Returns why it is to be ended; empty if it is not."""
+        if self._end is None and self._notices.has(rank_output.ENDS_JOB):
+            self._end = time.monotonic() + ENDING_SECONDS
+        if self._end is not None and time.monotonic() >= self._end:
+            return (
+                f"a rank failed, and mpirun did not end within {ENDING_SECONDS} s, as where a host "
+                "does not answer"
+            )
+        return self._rank_watch.why()
 
 
 def _say(text: str) -> None:

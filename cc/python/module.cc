@@ -9,6 +9,7 @@
 
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/registry.h"
+#include "cc/bootstrap/start_limit.h"
 #include "cc/collectives/simulate.h"
 #include "cc/engine/communicator_options.h"
 #include "cc/python/arrays.h"
@@ -177,6 +178,10 @@ PYBIND11_MODULE(_native, module) {
   module.def("waiting", &Waiting, NoGil());
   module.def("add_to_timeline", &AddToTimeline, py::arg("id"), py::arg("name"), py::arg("seconds"),
              NoGil());
+
+  py::class_<StartLimit>(module, "StartLimit")
+      .def(py::init<const std::string&>(), py::arg("rank"))
+      .def("close", &StartLimit::Close, NoGil());
 
   py::class_<SimulatedReduction>(module, "SimulatedReduction")
       .def(py::init([](std::string reduction, std::string local, std::vector<int> leaves) {

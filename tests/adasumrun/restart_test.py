@@ -1,6 +1,7 @@
 """adasumrun --max-restarts: when a job is started again, where, and what is said of it."""
 
 import json
+import re
 import shlex
 import signal
 import socket
@@ -39,6 +40,22 @@ def test_a_killed_rank_starts_the_job_again():
     assert "start 1 ended with exit code 137 (SIGKILL): restart 1 of 2 in 2 s" in first
     assert "ended after 1 restart (exit codes before: 137 (SIGKILL))" in last
     assert programs.running(mark) == []
+
+
+def test_a_stopped_rank_is_lost_and_one_that_has_ended_is_not(monkeypatch):
+    """The program is one without MPI: its ranks need not wait for each other."""
+    monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "1")
+    stopped = f"[ {RANK}/{RESTARTS} != 1/0 ] || kill -STOP $$"
+    slow = f"[ {RANK} = 1 ] || sleep 7"  # more than twice as long as adasumrun takes to look again
+    done = _shell(2, f"{stopped}; {slow}; echo rank {RANK} start {RESTARTS}", "--max-restarts=1")
+    assert done.returncode == 0, done.stderr
+    assert "rank 0 start 1" in done.stdout
+    assert "rank 1 start 1" in done.stdout
+    assert re.search(
+        r"adasumrun: rank 1 \(process \d+\) has been stopped for [1-9]\d* s "
+        r"\(TF_ADASUM_TIMEOUT_SECONDS\): ended all ranks of this host",
+        done.stderr,
+    )
 
 
 def test_the_last_exit_code_counts_when_restarts_are_used_up():

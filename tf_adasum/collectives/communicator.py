@@ -1,6 +1,7 @@
 """Ranks and the groups they form."""
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -204,6 +205,13 @@ def local_size() -> int:
 def _connect():
     if not job.is_launched():
         return native.lib.Communicator.of_self()
+    # MPI waits for ever for a rank that does not come.
+    rank = job.rank() or os.environ.get("PMIX_RANK", "?")
+    with contextlib.closing(native.lib.StartLimit(rank)):
+        return _connect_by_mpi()
+
+
+def _connect_by_mpi():
     from mpi4py import MPI  # starts MPI with MPI_THREAD_MULTIPLE
 
     ours, theirs = native.lib.mpi_version(), MPI.Get_library_version().split("\n")[0].rstrip("\0")
