@@ -59,8 +59,9 @@ std::shared_ptr<Group> FindGroup(int64_t id) {
   auto found = registry.entries.find(id);
   if (found != registry.entries.end() && found->second.registered) return found->second.registered;
   if (id >= 0 && id < registry.next_id) {
-    throw Error(ErrorCode::kUnavailable,
-                "Communicator " + std::to_string(id) + " was closed; use one that is open.");
+    throw Error(ErrorCode::kUnavailable, "Expected an open communicator. Received: communicator " +
+                                             std::to_string(id) +
+                                             ", which was closed. Make another one by split().");
   }
   throw Error(ErrorCode::kInvalidArgument,
               "Expected the id of an open communicator. Received: " + std::to_string(id));

@@ -1,6 +1,7 @@
 #include "cc/collectives/simulate.h"
 
 #include <numeric>
+#include <string>
 
 #include "cc/algorithms/reduce_leaves.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
@@ -10,6 +11,12 @@
 
 namespace adasum {
 namespace {
+
+std::string Joined(const std::vector<int>& counts) {
+  std::string text;
+  for (int count : counts) text += (text.empty() ? "" : ", ") + std::to_string(count);
+  return text.empty() ? "none" : text;
+}
 
 // Hosts of so many leaves each, neighbours together.
 HostRanks HostsOfNeighbours(const std::vector<int>& leaves_per_host, int num_leaves) {
@@ -25,7 +32,7 @@ HostRanks HostsOfNeighbours(const std::vector<int>& leaves_per_host, int num_lea
   if (next == num_leaves) return hosts;
   throw Error(ErrorCode::kInvalidArgument,
               "Expected counts of leaves per host, each at least 1, that add up to " +
-                  std::to_string(num_leaves));
+                  std::to_string(num_leaves) + ". Received: " + Joined(leaves_per_host));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ DType ParseDType(const std::string& name) {
   throw Error(ErrorCode::kInvalidArgument,
               "Expected a dtype among float16, bfloat16, float32, float64, int32, int64, bool. "
               "Received: " +
-                  name);
+                  name + ". Cast to one of these.");
 }
 
 }  // namespace adasum

@@ -29,10 +29,11 @@ std::optional<Error> Run(const Request& request, RequestContext context) {
   }
 }
 
-Error ClosedError() {
+Error ClosedError(int rank) {
   return Error(ErrorCode::kUnavailable,
-               "The communicator is closed: by close(), by MPI_Finalize, or because the process "
-               "ends.");
+               "rank " + std::to_string(rank) +
+                   ": Expected an open communicator. Received: one that was closed, by close(), by "
+                   "MPI_Finalize, or because the process ends. Make another one by split().");
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ void Communicator::CheckHome() const {
 
 std::optional<Error> Communicator::Push(Request* request) {
   if (broken_) return broken_;
-  if (is_closing_) return ClosedError();
+  if (is_closing_) return ClosedError(rank_);
   queue_.Push(std::move(*request));
   return std::nullopt;
 }
@@ -153,10 +154,10 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!broken_) broken_ = ClosedError();
+    if (!broken_) broken_ = ClosedError(rank_);
     standing_ = Standing::kScattered;
   }
-  FailAll(ClosedError());
+  FailAll(ClosedError(rank_));
   if (timeline_) timeline_->Close();
 }
 

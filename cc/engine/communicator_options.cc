@@ -1,6 +1,7 @@
 #include "cc/engine/communicator_options.h"
 
 #include <cstdlib>
+#include <limits>
 
 #include "cc/core/error.h"
 #include "cc/core/transport.h"
@@ -25,8 +26,16 @@ void ReadText(const char* variable, std::string* text) {
   if (!value.empty()) *text = value;
 }
 
-// 0 alone says no.
-void ReadSwitch(const char* variable, bool* is_on) { *is_on = Value(variable) != "0"; }
+// Of a switch; anything but 0 and 1 is refused, since "no" and "off" would mean yes.
+bool ParseSwitch(const char* setting, const std::string& value) {
+  if (value != "0" && value != "1") Refuse(setting, "0 or 1", value);
+  return value == "1";
+}
+
+void ReadSwitch(const char* variable, bool* is_on) {
+  const std::string value = Value(variable);
+  if (!value.empty()) *is_on = ParseSwitch(variable, value);
+}
 
 void ReadSeconds(const char* variable, double* seconds) {
   const std::string text = Value(variable);
@@ -40,8 +49,12 @@ void ReadSeconds(const char* variable, double* seconds) {
 void ReadCores(const char* variable, int* cores) {
   const std::string text = Value(variable);
   if (text.empty()) return;
-  *cores = std::atoi(text.c_str());
-  if (*cores < 1) Refuse(variable, "a positive number", text);
+  char* end = nullptr;
+  const int64_t value = std::strtoll(text.c_str(), &end, 10);
+  if (*end != '\0' || value < 1 || value > std::numeric_limits<int>::max()) {
+    Refuse(variable, "a positive number", text);
+  }
+  *cores = static_cast<int>(value);
 }
 
 void ReadInstructionSet(const char* variable, InstructionSet* set) {
@@ -68,10 +81,8 @@ void Set(const std::string& name, const std::string& value, CommunicatorOptions*
     options->timeline = value;
   } else if (name != "shared_memory") {
     Refuse("an option", "shared_memory or timeline", name);
-  } else if (value == "0" || value == "1") {
-    options->shared_memory = value == "1";
   } else {
-    Refuse("the option shared_memory", "0 or 1", value);
+    options->shared_memory = ParseSwitch("the option shared_memory", value);
   }
 }
 

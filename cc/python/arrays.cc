@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/collectives/allreduce.h"
+#include "cc/collectives/reduction_spec.h"
 
 namespace py = pybind11;
 
@@ -38,6 +39,16 @@ DType DTypeOf(const py::array& array) {
   throw Error(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + why);
 }
 
+// What `parse` makes; this rank is named where it throws.
+template <typename Parse>
+auto ParseOn(int rank, const Parse& parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    Refuse(rank, error.what());
+  }
+}
+
 // What keeps an array from being reduced where it is; empty where nothing does.
 std::string Obstacle(const py::array& array) {
   const char order = array.dtype().byteorder();
@@ -55,7 +66,8 @@ std::vector<py::array> CheckedArrays(int rank, const py::list& objects) {
   for (const py::handle& object : objects) {
     if (!py::isinstance<py::array>(object)) {
       Refuse(rank,
-             "Expected NumPy arrays. Received: " + std::string(py::str(py::type::of(object))));
+             "Expected NumPy arrays. Received: " + std::string(py::str(py::type::of(object))) +
+                 ". Pass np.asarray(x), which is then reduced in place.");
     }
     arrays.push_back(py::reinterpret_borrow<py::array>(object));
     const std::string obstacle = Obstacle(arrays.back());
@@ -95,12 +107,14 @@ void AllreduceArrays(Communicator& communicator, const py::list& objects,
   const int rank = communicator.rank();
   std::vector<py::array> arrays = CheckedArrays(rank, objects);
   CheckApart(rank, arrays);
-  AllreduceTensors tensors{name, reduction, DTypeOf(arrays[0]), {}, {{}}, {}};
+  const DType dtype = ParseOn(rank, [&] { return DTypeOf(arrays[0]); });
+  ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", dtype); });
+  AllreduceTensors tensors{name, reduction, dtype, {}, {{}}, {}};
   for (py::array& array : arrays) {
-    if (DTypeOf(array) != tensors.dtype) {
-      Refuse(rank, std::string("Expected arrays of one dtype. Received: ") +
-                       DTypeName(tensors.dtype) + " and " + DTypeName(DTypeOf(array)) +
-                       ". Reduce them in two calls.");
+    const DType other = ParseOn(rank, [&] { return DTypeOf(array); });
+    if (other != dtype) {
+      Refuse(rank, std::string("Expected arrays of one dtype. Received: ") + DTypeName(dtype) +
+                       " and " + DTypeName(other) + ". Reduce them in two calls.");
     }
     tensors.shapes.emplace_back(array.shape(), array.shape() + array.ndim());
     tensors.inputs[0].push_back(array.data());

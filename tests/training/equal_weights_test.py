@@ -243,7 +243,7 @@ def test_broadcast_variables_of_an_optimizer_and_of_a_plain_model():
 def test_broadcast_variables_refuses():
     with pytest.raises(ValueError, match=r"Expected a Keras model.*Received: 3"):
         tf_adasum.broadcast_variables([3])
-    with pytest.raises(ValueError, match=r"call build first.*'new', not built"):
+    with pytest.raises(ValueError, match=r"'new', not built. Call build first"):
         tf_adasum.broadcast_variables(keras.Sequential([keras.layers.Dense(2)], name="new"))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 99"):
         tf_adasum.broadcast_variables([tf.Variable(1.0)], root=99)

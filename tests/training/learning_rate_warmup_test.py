@@ -73,7 +73,7 @@ def test_leaves_the_rate_alone_afterwards():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0.0, 3), r"learning_rate must be > 0\. Received: learning_rate=0\.0"),
+        ((0.0, 3), r"learning_rate must be > 0, and finite\. Received: learning_rate=0\.0"),
         ((0.1, 0), r"num_steps must be an int >= 1\. Received: num_steps=0"),
         ((0.1, 2.0), r"num_steps must be an int >= 1\. Received: num_steps=2\.0"),
     ],

@@ -14,6 +14,8 @@ from tests.training.comparison import compiled
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
 from tf_adasum.collectives.communicator import world
 
+OUTSIDE = r"Expected weights created inside the scope\(\).* Make, load and compile the model inside"
+
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 
 
@@ -82,8 +84,62 @@ def test_model_made_outside_the_scope():
         model.compile(tf_adasum.wrap(sgd()), "mse")
     x, y = examples(8)
     if world().size > 1:
-        with pytest.raises(RuntimeError, match=r"use fit on a model built in its scope\(\)"):
+        with pytest.raises(RuntimeError, match=OUTSIDE):
             model.fit(x, y, verbose=0)
+
+
+def _own_loop(replicas, optimizer, model):
+    """A step by hand; eager errors of `strategy.run` come through as they are."""
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(tf.ones([2, 4])) ** 2)
+        weights = model.trainable_variables
+        optimizer.apply(tape.gradient(loss, weights), weights)
+
+    tf.function(replicas.run)(step)
+
+
+@local_replicas
+@pytest.mark.parametrize("mode", ["delta", "gradient", "plain"])
+@pytest.mark.parametrize("call", ["fit", "train_on_batch", "own loop"])
+def test_a_layer_made_outside_the_scope(call, mode, num_local):
+    """Also with an optimizer that has slots, for which TensorFlow asks first."""
+    layer = keras.layers.Dense(2, name="outside")
+    layer.build((None, 4))
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = keras.Sequential([keras.Input((4,)), layer])
+        optimizer = keras.optimizers.SGD(0.1) if mode == "delta" else keras.optimizers.Adam()
+        optimizer = optimizer if mode == "plain" else tf_adasum.wrap(optimizer, mode)
+        model.compile(optimizer, "mse")
+    x = np.ones((4 * replicas.num_replicas_in_sync, 4), np.float32)
+    with pytest.raises(RuntimeError, match=OUTSIDE) as caught:
+        if call == "own loop":
+            _own_loop(replicas, optimizer, model)
+        else:
+            getattr(model, call)(x, x[:, :2])
+    assert f"rank {world().rank}: Expected" in str(caught.value)
+    assert "Received: 'outside/kernel', created outside of it" in str(caught.value)
+
+
+@local_replicas
+def test_a_model_of_another_strategy(num_local):
+    others = [strategy(num_local), tf.distribute.MirroredStrategy(["CPU:0"])]
+    for other in others:
+        with other.scope():
+            model = small_model()
+        with strategy(num_local).scope():
+            optimizer = tf_adasum.wrap(sgd())
+            with pytest.raises(RuntimeError, match="one strategy for a model and its optimizer"):
+                with other.scope():
+                    pass
+        model.compile(optimizer, "mse")
+        x, y = examples(8)
+        with pytest.raises(RuntimeError, match="scope") as caught:
+            model.fit(x, y, verbose=0)
+        assert "Mixing different" not in str(caught.value)
+        assert "Received: " in str(caught.value)
 
 
 def test_wrapped_optimizer_without_a_strategy():

@@ -195,7 +195,8 @@ def test_wrong_arguments_are_named():
 @pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, "2", None, True])
 def test_wrong_numbers_are_named(name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be an integer >= 1\. Received: {name}="):
+    message = rf"{name} must be an integer >= 1, and at most 65536\. Received: {name}="
+    with pytest.raises(ValueError, match=message):
         tf_adasum.wrap(keras.optimizers.SGD(), **{name: value})
 
 

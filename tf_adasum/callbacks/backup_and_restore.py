@@ -88,7 +88,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         delete_checkpoint: bool = True,
     ):
         super().__init__()
-        if not backup_dir:
+        if not backup_dir or not isinstance(backup_dir, (str, os.PathLike)):
             raise ValueError(f"backup_dir must be a folder. Received: backup_dir={backup_dir!r}.")
         is_number = isinstance(save_freq, int) and not isinstance(save_freq, bool)
         if save_freq != "epoch" and not (is_number and save_freq >= 1):

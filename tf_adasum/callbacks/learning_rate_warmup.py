@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+
 import keras
 import numpy as np
 from typing_extensions import override
@@ -44,8 +47,11 @@ class LearningRateWarmup(keras.callbacks.Callback):
 
     def __init__(self, learning_rate: float, num_steps: int):
         super().__init__()
-        if not learning_rate > 0:
-            raise ValueError(f"learning_rate must be > 0. Received: learning_rate={learning_rate}.")
+        is_number = isinstance(learning_rate, numbers.Real) and not isinstance(learning_rate, bool)
+        if not is_number or not 0 < learning_rate < math.inf:
+            raise ValueError(
+                f"learning_rate must be > 0, and finite. Received: learning_rate={learning_rate!r}."
+            )
         if not isinstance(num_steps, int) or isinstance(num_steps, bool) or num_steps < 1:
             raise ValueError(f"num_steps must be an int >= 1. Received: num_steps={num_steps!r}.")
         self.learning_rate = learning_rate

@@ -6,7 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import as_tensors, check_fixed_size, issuing
 
 
@@ -39,8 +40,9 @@ def allgather(
         >>> adasum.allgather(rows).numpy().tolist()  # one rank: its own
         [[0, 0]]
     """
+    communicator = checked_group(communicator, name)
     flat = as_tensors(tf.nest.flatten(tensors))
-    gathered = gather_rows(flat, communicator or world(), name, ordered=name is None)
+    gathered = gather_rows(flat, communicator, name, ordered=name is None)
     return tf.nest.pack_sequence_as(tensors, gathered)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_adasum.collectives import gradients, native, reductions
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.device import exchange_device
 from tf_adasum.collectives.operations import (
     UNNAMED,
@@ -19,6 +20,7 @@ from tf_adasum.collectives.operations import (
     interruptible,
     name_of_dtype,
 )
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.sparse_allreduce import is_sparse, sparse_allreduce_replicas
 
 
@@ -72,6 +74,7 @@ def allreduce(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
+    communicator = checked_group(communicator, name)
     flat = tf.nest.flatten(tensors)
     sparse = [i for i, value in enumerate(flat) if is_sparse(value)]
     if sparse:
@@ -118,7 +121,7 @@ def allreduce_replicas(
         >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
         [3.0, 4.0]
     """
-    how = _How(reduction, communicator or world(), name, ordered, local_reduction)
+    how = _How(reduction, checked_group(communicator, name), name, ordered, local_reduction)
     return _reduced(leaves, how)
 
 
@@ -160,7 +163,7 @@ def measured_allreduce_replicas(
         [[9.0, 18.0]]
     """
     parts: list[tuple[Sequence[int], tf.Tensor]] = []
-    how = _How("adasum", communicator or world(), name, ordered, local_reduction)
+    how = _How("adasum", checked_group(communicator, name), name, ordered, local_reduction)
     reduced = _reduced(leaves, how, parts)
     return reduced, _joined_norms(parts, len(reduced))
 
@@ -242,10 +245,9 @@ def _allreduce_mixed(
     """What `allreduce` does where the values at the places `sparse` are `tf.IndexedSlices`."""
     reductions.check_stages(reduction, local_reduction)
     if local_reduction != "adasum":
-        raise ValueError(
-            "Expected dense tensors for a local reduction. Received: tf.IndexedSlices and "
-            f"local_reduction={local_reduction!r}. Pass tf.convert_to_tensor(slices)."
-        )
+        received = f"tf.IndexedSlices and local_reduction={local_reduction!r}"
+        advice = "Pass tf.convert_to_tensor(slices)."
+        raise ValueError(refusal("dense tensors for a local reduction", received, advice))
     rows = [flat[i] for i in sparse]
     reduced = list(flat)
     dense = [i for i in range(len(flat)) if i not in sparse]
@@ -264,13 +266,14 @@ def _allreduce_mixed(
 
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
     if not replicas:
-        raise ValueError("Expected the tensors of at least one replica. Received: []")
+        expected = "the tensors of at least one replica"
+        raise ValueError(refusal(expected, "none", "Pass a list for each replica."))
     first = [tensor.dtype for tensor in replicas[0]]
     for index, leaf in enumerate(replicas[1:], start=1):
         dtypes = [tensor.dtype for tensor in leaf]
         if dtypes != first:
-            raise ValueError(
-                "Expected the tensors of every replica to have the dtypes "
-                f"{[dtype.name for dtype in first]}. Received: "
-                f"{[dtype.name for dtype in dtypes]} on replica {index}"
+            expected = (
+                f"the tensors of every replica to have the dtypes {[each.name for each in first]}"
             )
+            received = f"{[each.name for each in dtypes]} on replica {index}"
+            raise ValueError(refusal(expected, received, "Pass equal lists."))

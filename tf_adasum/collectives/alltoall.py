@@ -5,8 +5,10 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import as_tensors, check_fixed_size, issuing
+from tf_adasum.collectives.refusals import refusal, shown
 
 
 def alltoall(
@@ -46,12 +48,14 @@ def alltoall(
         >>> received.numpy().tolist(), counts.numpy().tolist()  # one rank: its own
         ([0], [1])
     """
+    communicator = checked_group(communicator, name)
     flat = as_tensors(tf.nest.flatten(tensors))
     check_fixed_size(flat)
     if not flat:
-        raise ValueError("Expected at least one tensor, whose rows are dealt. Received: none.")
+        expected = "at least one tensor, whose rows are dealt"
+        raise ValueError(refusal(expected, "none", "Pass a tensor on every rank."))
     counts = _counts(splits)
-    with issuing(communicator or world(), name, ordered=name is None) as (handle, attributes):
+    with issuing(communicator, name, ordered=name is None) as (handle, attributes):
         dealt, received = native.ops.adasum_alltoall(handle, counts, flat, **attributes)
     return tf.nest.pack_sequence_as(tensors, dealt), received
 
@@ -60,7 +64,12 @@ def _counts(splits: Any) -> tf.Tensor:
     """Returns what the op takes: an empty vector for as many rows for each rank."""
     if splits is None:
         return tf.zeros([0], tf.int64)
-    counts = tf.convert_to_tensor(splits)
-    if not counts.dtype.is_integer or counts.shape.rank not in (1, None) or counts.shape == [0]:
-        raise ValueError(f"Expected one whole number for each rank as splits. Received: {splits}")
+    try:
+        counts = tf.convert_to_tensor(splits)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        counts = None
+    is_vector = counts is not None and counts.shape.rank in (1, None) and counts.shape != [0]
+    if not is_vector or not counts.dtype.is_integer:
+        expected = "one whole number for each rank as splits"
+        raise ValueError(refusal(expected, shown(splits), "Pass such a list, or None."))
     return tf.cast(counts, tf.int64)

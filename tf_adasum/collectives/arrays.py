@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.reductions import check_name
+from tf_adasum.collectives.refusals import refusal, shown
 
 
 def allreduce_arrays(
@@ -42,5 +45,11 @@ def allreduce_arrays(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
-    (communicator or world()).allreduce_arrays(listed, reduction, name)
+    communicator = checked_group(communicator, name)
+    check_name(reduction)
+    try:
+        listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
+    except Exception as error:  # a tensor's, say
+        line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
+        raise TypeError(line) from error
+    communicator.allreduce_arrays(listed, reduction, name)

@@ -1,7 +1,8 @@
 """barrier: nobody goes on before all have come."""
 
 from tf_adasum.collectives import native
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import issuing
 
 
@@ -26,5 +27,6 @@ def barrier(communicator: Communicator | None = None, name: str | None = None) -
         ...     pass  # unpack a data set that all ranks of this host read afterwards
         >>> adasum.barrier()
     """
-    with issuing(communicator or world(), name, ordered=name is None) as (handle, attributes):
+    communicator = checked_group(communicator, name)
+    with issuing(communicator, name, ordered=name is None) as (handle, attributes):
         native.ops.adasum_barrier(handle, **attributes)

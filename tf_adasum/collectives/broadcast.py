@@ -5,8 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import gradients, native
-from tf_adasum.collectives.communicator import Communicator, world
-from tf_adasum.collectives.operations import as_tensors, issuing
+from tf_adasum.collectives.arguments import checked_group, checked_root
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.operations import as_tensors, check_fixed_size, issuing
 
 
 def broadcast(
@@ -36,12 +37,10 @@ def broadcast(
         >>> int(adasum.broadcast(tf.constant(7)))
         7
     """
-    communicator = communicator or world()
-    if not 0 <= root < communicator.size:
-        raise tf.errors.InvalidArgumentError(
-            None, None, f"Expected a root in [0, {communicator.size}). Received: {root}"
-        )
+    communicator = checked_group(communicator, name)
+    root = checked_root(root, communicator)
     flat = as_tensors(tf.nest.flatten(tensors))
+    check_fixed_size(flat)
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
 

@@ -11,6 +11,9 @@ import tensorflow as tf
 from adasumrun import job
 from tf_adasum.collectives import native, stalls
 from tf_adasum.collectives.names import VariableNumbers
+from tf_adasum.collectives.refusals import checked_int, is_text, refusal, shown, speak_as
+
+_INT32 = (-(2**31), 2**31 - 1)
 
 _lock = threading.Lock()
 _world: "Communicator | None" = None
@@ -32,11 +35,16 @@ class Communicator:
     Use `world()` for all ranks and `split` for parts of them.
     """
 
-    def __init__(self, lib_communicator):
+    def __init__(self, lib_communicator=None):
+        if not isinstance(lib_communicator, native.lib.Communicator):
+            expected = "what makes a Communicator: world() or the split() of another one"
+            raise TypeError(refusal(expected, shown(lib_communicator), "Call one of these."))
         self._lib = lib_communicator
         # Of the variables whose initial values this group agreed on, whatever strategy made them.
         self.variable_numbers = VariableNumbers()
         self._handles: dict[str, tf.Tensor] = {}
+        # Whether close() was called.
+        self.is_closed = False
 
     @property
     def rank(self) -> int:
@@ -119,7 +127,9 @@ class Communicator:
             The communicator of this rank's color, or None for color None.
 
         Raises:
-            ValueError: on all ranks, if a setting of one of them is not what it has to be.
+            TypeError: an argument is of another type.
+            ValueError: a number is beyond 32 bits; or, on all ranks, a setting of one of them is
+                not what it has to be.
             TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
             RuntimeError: if a rank has ended or has closed this communicator.
 
@@ -128,13 +138,13 @@ class Communicator:
             >>> adasum.world().split(color=None) is None
             True
         """
-        # As texts, and checked by the library: a rank that asks for what there is not then tells
-        # the others, which would wait for it.
-        texts = {
-            option: str(int(value)) if isinstance(value, bool) else str(value)
-            for option, value in (options or {}).items()
-        }
-        part = self._lib.split(color, key, name, texts)
+        # Of NumPy's integers, too.
+        color = None if color is None else checked_int("color", color, *_INT32)
+        key = checked_int("key", key, *_INT32)
+        if not is_text(name):
+            advice = "Pass text that is equal on all ranks."
+            raise TypeError(refusal("a str of Unicode as name of a split", shown(name), advice))
+        part = self._lib.split(color, key, name, _as_texts({} if options is None else options))
         return None if part is None else Communicator(part)
 
     def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
@@ -148,10 +158,29 @@ class Communicator:
         wait in, or come to, unless they close the group too. A communicator that nobody has any
         more closes itself, and tells the others as this does.
         """
+        self.is_closed = True
         self._lib.close()
 
     def __repr__(self) -> str:
         return f"<Communicator rank={self.rank} size={self.size}>"
+
+
+def _as_texts(options: dict[str, object]) -> dict[str, str]:
+    """Checked by the library: a rank that asks for what there is not then tells the others."""
+    if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
+        expected = "a dict of options by their names"
+        raise TypeError(refusal(expected, shown(options), "Pass {'shared_memory': False}, say."))
+    return {name: _as_text(value) for name, value in options.items()}
+
+
+def _as_text(value: object) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(text, int):
+        text = str(int(text))
+    if not is_text(text):
+        advice = "Leave out what is to be as the environment has it."
+        raise TypeError(refusal("an option to be a bool or a path", shown(value), advice))
+    return text
 
 
 def world() -> Communicator:
@@ -178,6 +207,7 @@ def world() -> Communicator:
     with _lock:
         if _world is None:
             _world = Communicator(_connect())
+            speak_as(_world.rank)
             atexit.register(native.lib.shutdown_all)
         return _world
 

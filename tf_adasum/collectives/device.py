@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_adasum.collectives import native
+from tf_adasum.collectives.refusals import refusal
 
 # Opt-in: the path over GPUs was compiled, but has not yet run on one (docs/gpu.md).
 _VARIABLE = "TF_ADASUM_GPU"
@@ -27,7 +28,8 @@ def exchange_device(
         lies where it was asked to be, as under a strategy's scope.
 
     Raises:
-        ValueError: if TF_ADASUM_GPU is 1 and the library was built without CUDA.
+        ValueError: if TF_ADASUM_GPU is 1 and the library was built without CUDA, or neither 0
+            nor 1.
 
     Example:
         >>> import tensorflow as tf
@@ -35,12 +37,15 @@ def exchange_device(
         >>> exchange_device([[tf.constant([1.0])]]) is None  # not asked for
         True
     """
-    if os.environ.get(_VARIABLE) != "1":
+    value = os.environ.get(_VARIABLE) or "0"
+    if value not in ("0", "1"):
+        raise ValueError(refusal(f"{_VARIABLE} to be 0 or 1", value, "Set it so, or unset it."))
+    if value == "0":
         return None
     if not native.HAS_CUDA:
+        advice = "Run ./configure.py --cuda=/path/to/cuda and make build, or unset it."
         raise ValueError(
-            f"Expected a library built with CUDA for {_VARIABLE}=1. Received: one without. "
-            "Run ./configure.py --cuda=/path/to/cuda and make build, or unset it."
+            refusal(f"a library built with CUDA for {_VARIABLE}=1", "one without", advice)
         )
     if local_reduction != "adasum":
         return None

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives import native, reductions
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import refusal, shown
 
 # The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
 # value of an attribute, and names with shapes in them would fill the memory.
@@ -30,6 +31,7 @@ def as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
     """Returns the values as tensors; `tf.IndexedSlices` become dense.
 
     Raises:
+        TypeError: for what is no tensor and can't be made one.
         ValueError: for `tf.IndexedSlices` that don't say what they are slices of.
     """
     return [x if isinstance(x, tf.Tensor) else _as_tensor(x) for x in values]
@@ -37,23 +39,27 @@ def as_tensors(values: Sequence[Any]) -> list[tf.Tensor]:
 
 def _as_tensor(value: Any) -> tf.Tensor:
     if isinstance(value, tf.IndexedSlices) and value.dense_shape is None:
-        raise ValueError(
-            "Expected tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense "
-            f"tensors. Received: {value}. Pass tf.IndexedSlices(values, indices, dense_shape)."
+        expected = (
+            "tensors, or tf.IndexedSlices with a dense_shape: they are exchanged as dense tensors"
         )
-    return tf.convert_to_tensor(value)
+        advice = "Pass tf.IndexedSlices(values, indices, dense_shape)."
+        raise ValueError(refusal(expected, shown(value), advice))
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+        # TensorFlow says of a list, a Keras input or a sparse tensor different things, in pages.
+        advice = "Pass a tensor, or a structure of tensors."
+        line = refusal("what tf.convert_to_tensor makes a tensor of", shown(value), advice)
+        raise TypeError(line) from error
 
 
 def check_fixed_size(tensors: Sequence[tf.Tensor]) -> None:
     """Raises InvalidArgumentError for a dtype that can't be moved as bytes, such as string."""
     for tensor in tensors:
         if tensor.dtype.name not in _FIXED_SIZE:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                f"Expected a dtype among {', '.join(_FIXED_SIZE)}. Received: {tensor.dtype.name}. "
-                "Objects of other types go by mpi4py (docs/usage.md).",
-            )
+            advice = "Objects of other types go by mpi4py (docs/usage.md)."
+            line = refusal(f"a dtype among {', '.join(_FIXED_SIZE)}", tensor.dtype.name, advice)
+            raise tf.errors.InvalidArgumentError(None, None, line)
 
 
 def check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
@@ -64,12 +70,9 @@ def check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
     allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
     for dtype in dtypes:
         if dtype not in allowed:
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                f"Expected a dtype among {', '.join(allowed)} for the reduction {reduction}. "
-                f"Received: {dtype}",
-            )
+            expected = f"a dtype among {', '.join(allowed)} for the reduction {reduction}"
+            line = refusal(expected, dtype, "Cast the tensors, or use another reduction.")
+            raise tf.errors.InvalidArgumentError(None, None, line)
 
 
 # Names of dtypes only once for each dtype: see as_tensors.

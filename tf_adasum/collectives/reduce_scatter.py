@@ -5,7 +5,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native, reductions
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import (
     as_tensors,
     check_dtypes,
@@ -13,6 +14,7 @@ from tf_adasum.collectives.operations import (
     issuing,
     name_of_dtype,
 )
+from tf_adasum.collectives.refusals import refusal
 
 
 def reduce_scatter(
@@ -52,8 +54,8 @@ def reduce_scatter(
         >>> share.numpy().tolist()  # one rank: all rows
         [0, 1, 2, 3, 4]
     """
+    communicator = checked_group(communicator, name)
     _check(reduction)
-    communicator = communicator or world()
     flat = as_tensors(tf.nest.flatten(tensors))
     by_dtype = indices_by_dtype(flat)
     check_dtypes(reduction, by_dtype)
@@ -76,7 +78,6 @@ def reduce_scatter(
 def _check(reduction: str) -> None:
     reductions.check_name(reduction)
     if reduction == "adasum":
-        raise ValueError(
-            "Expected a reduction that works element by element. Received: 'adasum', which looks "
-            "at whole tensors. Use allreduce and take a slice of its result."
-        )
+        received = "'adasum', which looks at whole tensors"
+        advice = "Use allreduce and take a slice of its result."
+        raise ValueError(refusal("a reduction that works element by element", received, advice))

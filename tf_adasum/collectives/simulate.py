@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_adasum.collectives import native, reductions
+from tf_adasum.collectives.refusals import checked_int, refusal, shown
 
 
 def simulate(
@@ -42,12 +43,12 @@ def simulate(
     (docs/architecture.md).
     """
     reductions.check_stages(reduction, local_reduction)
-    ranks = [[_plain(array) for array in arrays] for arrays in inputs]
+    ranks = _plain_lists(inputs)
     _check_alike(ranks)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:
         return outputs
-    hosts = [len(ranks)] if leaves_per_host is None else list(leaves_per_host)
+    hosts = [len(ranks)] if leaves_per_host is None else _counts(leaves_per_host, len(ranks))
     simulated = native.lib.SimulatedReduction(reduction, local_reduction, hosts)
     for dtype in dict.fromkeys(array.dtype.name for array in ranks[0]):
         chosen = [index for index, array in enumerate(ranks[0]) if array.dtype.name == dtype]
@@ -59,6 +60,23 @@ def simulate(
             [[arrays[index].ctypes.data for index in chosen] for arrays in outputs],
         )
     return outputs
+
+
+def _plain_lists(inputs: Sequence[Sequence]) -> list[list[np.ndarray]]:
+    try:
+        return [[_plain(array) for array in arrays] for arrays in inputs]
+    except (TypeError, ValueError) as error:  # no lists, or lists that are no array
+        expected = "a list for each rank, each with an array for each variable"
+        advice = "Pass [[array, ...], ...]."
+        raise TypeError(refusal(expected, shown(inputs), advice)) from error
+
+
+def _counts(leaves_per_host: Sequence[int], num_ranks: int) -> list[int]:
+    try:
+        return [checked_int("leaves_per_host", count, 1, num_ranks) for count in leaves_per_host]
+    except (TypeError, ValueError) as error:
+        expected = f"counts of leaves per host, each at least 1, that add up to {num_ranks}"
+        raise ValueError(refusal(expected, shown(leaves_per_host), "Correct them.")) from error
 
 
 def _plain(array) -> np.ndarray:
@@ -74,7 +92,5 @@ def _check_alike(ranks: Sequence[Sequence[np.ndarray]]) -> None:
         got = [f"{array.dtype.name}{array.shape}" for array in arrays]
         expected = [f"{array.dtype.name}{array.shape}" for array in ranks[0]]
         if got != expected:
-            raise ValueError(
-                f"Expected the arrays of every rank to be {expected}, as rank 0's. Received: "
-                f"{got} on rank {rank}"
-            )
+            alike = f"the arrays of every rank to be {expected}, as rank 0's"
+            raise ValueError(refusal(alike, f"{got} on rank {rank}", "Pass arrays that are alike."))

@@ -8,13 +8,15 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import (
     check_dtypes,
     indices_by_dtype,
     issuing,
     name_of_dtype,
 )
+from tf_adasum.collectives.refusals import refusal, shown
 
 # With these a row that a replica lacks counts as zeros, and may be left out.
 REDUCTIONS = ("adasum", "mean", "sum")
@@ -71,6 +73,7 @@ def sparse_allreduce_replicas(
 
     Source: Maleki et al., MLSys 2021, section 3, for Adasum.
     """
+    communicator = checked_group(communicator, name)
     _check_reduction(reduction)
     for leaf in leaves:
         _check_shapes(leaf)
@@ -81,7 +84,7 @@ def sparse_allreduce_replicas(
         part = [leaf[place] for leaf in leaves for place in places]
         shapes = [tf.convert_to_tensor(leaves[0][place].dense_shape) for place in places]
         op_name = name_of_dtype(name, dtype, by_dtype)
-        with issuing(communicator or world(), op_name, ordered) as (handle, attributes):
+        with issuing(communicator, op_name, ordered) as (handle, attributes):
             indices, values = native.ops.adasum_sparse_allreduce(
                 handle,
                 tf.stack([tf.cast(shape[0], tf.int64) for shape in shapes]),
@@ -98,20 +101,28 @@ def sparse_allreduce_replicas(
 
 def _check_reduction(reduction: str) -> None:
     if reduction not in REDUCTIONS:
-        raise ValueError(
-            f"Expected a reduction among {list(REDUCTIONS)} for tf.IndexedSlices, in which rows "
-            f"that a replica lacks count as zeros. Received: {reduction!r}. "
-            "Pass tf.convert_to_tensor(slices)."
+        expected = (
+            f"a reduction among {list(REDUCTIONS)} for tf.IndexedSlices, in which rows that a "
+            "replica lacks count as zeros"
         )
+        advice = "Pass tf.convert_to_tensor(slices)."
+        raise ValueError(refusal(expected, repr(reduction), advice))
 
 
 def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
     for slices in leaf:
-        if slices.dense_shape is None:
-            raise ValueError(
-                "Expected tf.IndexedSlices with a dense_shape, which says what they are slices "
-                f"of. Received: {slices}. Pass tf.IndexedSlices(values, indices, dense_shape)."
-            )
+        # What a row is says each rank by its values, which all compare.
+        shape = None if slices.dense_shape is None else tf.convert_to_tensor(slices.dense_shape)
+        if shape is None or shape.shape.rank not in (1, None) or shape.shape == [0]:
+            expected = "tf.IndexedSlices with a dense_shape, which says what they are slices of"
+            advice = "Pass tf.IndexedSlices(values, indices, dense_shape)."
+            raise ValueError(refusal(expected, shown(slices), advice))
+        known = tf.get_static_value(shape)
+        of_values = tf.TensorShape(slices.values.shape)
+        if known is not None and not of_values[1:].is_compatible_with(known[1:]):
+            expected = f"values of shape [rows, ...] of tf.IndexedSlices of shape {known.tolist()}"
+            advice = "Correct values or dense_shape."
+            raise ValueError(refusal(expected, str(of_values), advice))
 
 
 @tf.RegisterGradient("AdasumSparseAllreduce")

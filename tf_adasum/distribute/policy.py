@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tf_adasum.collectives import reductions
+from tf_adasum.collectives.refusals import refusal, shown
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -69,6 +70,9 @@ class ReductionPolicy:
     """
 
     def __init__(self, rules: Sequence[tuple[RuleTest, str]] | None = None):
+        if not isinstance(rules, (list, tuple, type(None))):
+            advice = "Pass [('bias$', 'mean')], say."
+            raise ValueError(refusal("a list of rules as reductions", shown(rules), advice))
         self._rules = [_checked_rule(rule) for rule in rules or ()]
         # A rule for a network whose turn comes later, or for a frozen one, is no mistake.
         self._matched: set[int] = set()

@@ -9,10 +9,13 @@ import keras
 import tensorflow as tf
 
 from tf_adasum import keras_hooks
-from tf_adasum.collectives.communicator import Communicator, world
-from tf_adasum.collectives.reductions import check_name
+from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.reductions import check_stages
+from tf_adasum.collectives.refusals import checked_int, refusal, shown
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.devices import checked_devices
 from tf_adasum.distribute.divergence import DivergenceCheck
 from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
@@ -63,7 +66,10 @@ class AdasumStrategy(tf.distribute.Strategy):
 
     Raises:
         ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
-            unknown, `bucket_bytes` is not positive, or `check_every` is negative.
+            unknown, `bucket_bytes` is not positive, `check_every` is negative, or a device is none
+            that this process has, or there twice.
+        TypeError: `communicator` is none, or `bucket_bytes` no int.
+        tf.errors.UnavailableError: the communicator was closed.
 
     Example:
         >>> import keras, numpy as np, tf_adasum
@@ -91,13 +97,15 @@ class AdasumStrategy(tf.distribute.Strategy):
         local_reduction: str = "adasum",
         check_every: int = 0,
     ):
-        check_name(local_reduction)
+        communicator = checked_group(communicator)
+        check_stages("adasum", local_reduction)
+        bucket_bytes = checked_int("bucket_bytes", bucket_bytes, 1, 2**63 - 1)
+        devices = _local_devices(communicator) if devices is None else checked_devices(devices)
         self._policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
-        communicator = communicator or world()
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
-        extended = AdasumExtended(self, devices or _local_devices(communicator), communicator, ops)
+        extended = AdasumExtended(self, devices, communicator, ops)
         extended.see_variable = self._policy.see
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
@@ -122,6 +130,7 @@ class AdasumStrategy(tf.distribute.Strategy):
 
         Raises:
             ValueError: a model is not built, or a rule matches no variable.
+            TypeError: something is no Keras model.
 
         Example:
             >>> import keras, tf_adasum
@@ -139,6 +148,9 @@ class AdasumStrategy(tf.distribute.Strategy):
         """
         models = models if isinstance(models, (list, tuple)) else [models]
         for model in models:
+            if not isinstance(model, keras.Layer):
+                advice = "Pass models that were built in this strategy's scope()."
+                raise TypeError(refusal("a Keras model or a list of them", shown(model), advice))
             if not model.built:
                 raise ValueError(
                     "reduction_plan needs built models: give an Input layer or call "
@@ -170,10 +182,11 @@ class AdasumStrategy(tf.distribute.Strategy):
         """Raises RuntimeError for an optimizer that was made outside of this strategy's scope."""
         made_under = optimizer._distribution_strategy
         if made_under is not self:
+            outside = not isinstance(made_under, AdasumStrategy)
             raise RuntimeError(
                 f"The optimizer {optimizer.name!r} must be created inside the scope() of the "
                 "AdasumStrategy that applies it; create and compile it there. Received: an "
-                f"optimizer created under another {type(made_under).__name__}."
+                f"optimizer created {'outside of it' if outside else 'under another one'}."
             )
 
     def say_once(self, message: str) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_adasum.collectives.arguments import checked_group, checked_root
 from tf_adasum.collectives.broadcast import broadcast
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
 
 
@@ -46,7 +48,8 @@ def broadcast_variables(
         >>> weight.numpy().tolist()
         [1.0, 2.0]
     """
-    communicator = communicator or world()
+    communicator = checked_group(communicator)
+    root = checked_root(root, communicator)
     natives = [native_variable(variable) for variable in _listed(variables)]
     sizes = [variable.shape.num_elements() * variable.dtype.size for variable in natives]
     # In parts: the values that arrive need memory beside the variables.
@@ -85,16 +88,14 @@ def _listed(variables: Any) -> list:
     listed = list(variables) if isinstance(variables, (list, tuple)) else [variables]
     for variable in listed:
         if not isinstance(variable, (keras.Variable, tf.Variable)):
-            raise ValueError(
-                "Expected a Keras model, a Keras optimizer or a list of variables; pass one of "
-                f"these to broadcast_variables. Received: {variable!r}"
-            )
+            expected = "a Keras model, a Keras optimizer or a list of variables"
+            advice = "Pass one of these to broadcast_variables."
+            raise ValueError(refusal(expected, shown(variable), advice))
     return listed
 
 
 def _check_built(owner: keras.Model | keras.optimizers.Optimizer) -> None:
     if not owner.built:
-        raise ValueError(
-            "Expected a model or an optimizer that has its variables; call build first, on all "
-            f"ranks. Received: {owner.name!r}, not built"
-        )
+        expected = "a model or an optimizer that has its variables"
+        advice = "Call build first, on all ranks."
+        raise ValueError(refusal(expected, f"{owner.name!r}, not built", advice))

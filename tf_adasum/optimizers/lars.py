@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Callable, Sequence
 
@@ -61,9 +62,10 @@ class LARS(keras.optimizers.Optimizer):
     ):
         # Keras would apply a weight decay of its own before the step.
         super().__init__(learning_rate=learning_rate, weight_decay=None, name=name, **kwargs)
-        _check("momentum", momentum, "from 0 to below 1", 0 <= momentum < 1)
-        _check("weight_decay", weight_decay, "at least 0", weight_decay >= 0)
-        _check("trust_coefficient", trust_coefficient, "above 0", trust_coefficient > 0)
+        _check("momentum", momentum, "from 0 to below 1", lambda value: 0 <= value < 1)
+        _check("weight_decay", weight_decay, "at least 0", lambda value: value >= 0)
+        _check("trust_coefficient", trust_coefficient, "above 0", lambda value: value > 0)
+        _check_patterns(exclude_from_layer_adaptation)
         self.momentum = momentum
         self.decay_in_step = weight_decay
         self.trust_coefficient = trust_coefficient
@@ -118,6 +120,25 @@ class LARS(keras.optimizers.Optimizer):
         }
 
 
-def _check(name: str, value: float, expected: str, holds: bool) -> None:
-    if not holds:
+def _check(name: str, value: float, expected: str, holds: Callable[[float], bool]) -> None:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not holds(value):
         raise ValueError(f"{name} must be {expected}. Received: {name}={value!r}.")
+
+
+def _check_patterns(patterns: Sequence[str]) -> None:
+    # A string would be taken letter by letter.
+    is_list = isinstance(patterns, (list, tuple))
+    if not is_list or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ValueError(
+            "exclude_from_layer_adaptation must be a list of regular expressions. Received: "
+            f"exclude_from_layer_adaptation={patterns!r}."
+        )
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(
+                "exclude_from_layer_adaptation must be a list of regular expressions "
+                f"({error}). Received: {pattern!r}."
+            ) from error

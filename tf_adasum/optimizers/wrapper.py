@@ -16,6 +16,8 @@ from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
 _SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss")
+# What `accumulate` plans for each of its calls is in the graph of the step.
+_MOST_CALLS = 2**16
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -120,9 +122,9 @@ def wrap(
     Args:
         optimizer: a Keras optimizer; in a `LossScaleOptimizer` the inner one is wrapped.
         mode: "delta" or "gradient".
-        accumulate: micro-batches per step, at least 1; not with Keras' own
+        accumulate: micro-batches per step, from 1 to 65536; not with Keras' own
             `gradient_accumulation_steps`.
-        steps_per_sync: steps between reductions, at least 1; more than one in delta mode only,
+        steps_per_sync: steps between reductions, from 1 to 65536; more than one in delta mode only,
             without `use_ema` and Keras' own `gradient_accumulation_steps`.
         divided_loss: whether the loss, and so its gradient, comes divided by N. None: in own
             loops it does, in `fit` and `train_on_batch` it does not. False: never, for own loops
@@ -149,7 +151,7 @@ def wrap(
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
     section 3 (the rule) and section 4 (applying it to the change of the weights).
     """
-    if mode not in _EXCHANGES:
+    if not isinstance(mode, str) or mode not in _EXCHANGES:
         raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
     if divided_loss is not None and not isinstance(divided_loss, bool):
         raise ValueError(
@@ -207,8 +209,12 @@ def _check_wrappable(optimizer: object, mode: str) -> None:
 
 def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) -> None:
     for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be an integer >= 1. Received: {name}={value!r}.")
+        is_int = isinstance(value, int) and not isinstance(value, bool)
+        if not is_int or not 1 <= value <= _MOST_CALLS:
+            raise ValueError(
+                f"{name} must be an integer >= 1, and at most {_MOST_CALLS}. Received: "
+                f"{name}={value!r}."
+            )
         if value == 1:
             continue
         if optimizer.gradient_accumulation_steps:

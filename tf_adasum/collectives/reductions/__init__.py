@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tf_adasum.collectives.refusals import refusal
+
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
@@ -58,8 +60,9 @@ def names() -> list[str]:
 
 def check_name(name: str) -> None:
     """Raises ValueError, with the names there are, for a name that is none of them."""
-    if name not in ALL:
-        raise ValueError(f"Expected a reduction among {names()}. Received: {name!r}")
+    if not isinstance(name, str) or name not in ALL:
+        advice = "Pass one of these."
+        raise ValueError(refusal(f"a reduction among {names()}", repr(name), advice))
 
 
 def check_stages(reduction: str, local_reduction: str) -> None:
@@ -67,11 +70,11 @@ def check_stages(reduction: str, local_reduction: str) -> None:
     check_name(reduction)
     check_name(local_reduction)
     if local_reduction not in _LOCAL:
-        raise ValueError(
-            f"Expected a local reduction among {list(_LOCAL)}. Received: {local_reduction!r}"
-        )
+        expected = f"a local reduction among {list(_LOCAL)}"
+        raise ValueError(refusal(expected, repr(local_reduction), "Pass one of these."))
     if local_reduction != "adasum" and reduction != "adasum":
-        raise ValueError(
-            f"Expected the reduction 'adasum' where local_reduction={local_reduction!r}: a sum or "
-            f"a mean is over all ranks alike. Received: {reduction!r}"
+        expected = (
+            f"the reduction 'adasum' where local_reduction={local_reduction!r}: a sum or a mean is "
+            "over all ranks alike"
         )
+        raise ValueError(refusal(expected, repr(reduction), "Leave one of the two out."))

@@ -1,0 +1,85 @@
+"""Errors about what a user passed: which rank, what was expected and received, what to do."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+_MOST_CHARACTERS = 200
+
+
+class _Speaker:
+    """The rank that refuses; not known before the ranks have met."""
+
+    rank: int | None = None
+
+
+_speaker = _Speaker()
+
+
+def speak_as(rank: int) -> None:
+    """Lets the refusals of this process begin with its rank in the world."""
+    _speaker.rank = rank
+
+
+def shown(value: Any) -> str:
+    """Returns a value as errors show it: in one line, and not all of a long one.
+
+    Example:
+        >>> from tf_adasum.collectives.refusals import shown
+        >>> shown([1, 2])
+        '[1, 2] of type list'
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:  # the user's own
+        text = f"a value whose repr raises {type(error).__name__}"
+    text = text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+    return f"{text} of type {type(value).__name__}"
+
+
+def refusal(expected: str, received: str, advice: str) -> str:
+    """Returns the line of an error about something that this process alone has found.
+
+    Args:
+        expected: what follows "Expected".
+        received: what follows "Received".
+        advice: a sentence: what to do.
+    """
+    rank = "" if _speaker.rank is None else f"rank {_speaker.rank}: "
+    return f"{rank}Expected {expected}. Received: {received}. {advice}"
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a str that libraries in C++ can take: no half of a surrogate pair."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def checked_int(what: str, value: Any, least: int, most: int) -> int:
+    """Returns an int of Python for any whole number, such as NumPy's.
+
+    Args:
+        what: the name of the argument.
+        value: what the user passed.
+        least: the smallest number that is allowed.
+        most: the largest one.
+
+    Raises:
+        TypeError: it is no whole number, or a bool.
+        ValueError: it is out of range.
+    """
+    line = refusal(
+        f"{what} to be an int from {least} to {most}", shown(value), "Pass such a number."
+    )
+    if isinstance(value, bool):
+        raise TypeError(line)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(line) from None
+    if not least <= number <= most:
+        raise ValueError(line)
+    return number
