@@ -1,8 +1,8 @@
 """Keras' callbacks may be given to all ranks: rank 0 writes files, the others write nowhere.
 
 All ranks go through the same decisions (is this the best model yet?). What a callback saves by
-`model.save`, `save_weights` or `export` is rank 0's too. BackupAndRestore also reads on rank 0
-only; all ranks get from there what it restored, when the weights are compared.
+`model.save`, `save_weights` or `export` is rank 0's too (whole_files writes it). BackupAndRestore
+also reads on rank 0 only; all ranks get from there what it restored, when the weights are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, RemoteMonitor, TensorBoard
 from keras.src.utils import file_utils
 
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, whole_files
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
@@ -41,8 +41,9 @@ def install() -> None:
         _on_others(TensorBoard, name, _nothing)
     for name in ("_train_writer", "_val_writer"):
         _write_no_events(name)
-    for name in ("export", "save", "save_weights"):
-        _save_on_rank_0(name)
+    _save_on_rank_0("export", in_turn=_as_it_is)
+    for name in ("save", "save_weights"):
+        _save_on_rank_0(name, in_turn=whole_files.save)
 
 
 def _is_other(model: keras.Model | None) -> bool:
@@ -66,6 +67,10 @@ def _on_others(kind: type, name: str, instead: Callable) -> None:
 
 def _nothing(original, callback, *args, **kwargs) -> None:
     del original, callback, args, kwargs
+
+
+def _as_it_is(original, model: keras.Model, *args, **kwargs):
+    return original(model, *args, **kwargs)
 
 
 def _decide(original, checkpoint: ModelCheckpoint, epoch: int, batch: int | None, logs) -> None:
@@ -105,14 +110,15 @@ def _write_no_events(name: str) -> None:
     setattr(TensorBoard, name, property(writer))
 
 
-def _save_on_rank_0(name: str) -> None:
+def _save_on_rank_0(name: str, in_turn: Callable) -> None:
+    """Lets callbacks do `in_turn(original, model, ...)` on rank 0."""
     original = getattr(keras.Model, name)
 
     @functools.wraps(original)
     def save(self, *args, **kwargs):
         # Elsewhere in a program a rank may save by itself, under a path of its own.
-        if calls.in_turn() and _is_other(self):
-            return None
-        return original(self, *args, **kwargs)
+        if not calls.in_turn():
+            return original(self, *args, **kwargs)
+        return None if _is_other(self) else in_turn(original, self, *args, **kwargs)
 
     setattr(keras.Model, name, save)
