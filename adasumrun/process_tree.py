@@ -146,7 +146,7 @@ def descendants(ancestor: int, spared: int = 0) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            children.setdefault(_parent(int(entry)), []).append(int(entry))
+            children.setdefault(parent(int(entry)), []).append(int(entry))
     found, ahead = [], [ancestor]
     while ahead:
         below = [process for process in children.get(ahead.pop(), []) if process != spared]
@@ -170,7 +170,8 @@ def is_stopped(process: int) -> bool:
     return _stat(process)[:1] == ["T"]
 
 
-def _parent(process: int) -> int:
+def parent(process: int) -> int:
+    """Returns the id of a process' parent; -1 if the process has ended."""
     fields = _stat(process)
     return int(fields[1]) if fields else -1
 

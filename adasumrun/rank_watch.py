@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from adasumrun import job, process_tree
 
@@ -49,7 +49,7 @@ class RankWatch:
         suspected, self._suspected = self._suspected, waiting
         if waiting and waiting == suspected:
             return waiting
-        stopped = filter(process_tree.is_stopped, ranks)
+        stopped = [process for process in ranks if _is_stopped_rank(process, ranks)]
         self._stopped = {process: self._stopped.get(process, now) for process in stopped}
         for process, since in self._stopped.items():
             if now - since >= self._silence_seconds:
@@ -87,16 +87,24 @@ def waiting_in_vain(ranks: Mapping[int, Mapping[str, str]]) -> str:
     return f"another rank has ended before it started MPI, and rank {listed} waits for it"
 
 
+def _is_stopped_rank(process: int, ranks: Collection[int]) -> bool:
+    """Not what a rank has started and stopped: the rank is what has MPI, or what mpirun started."""
+    if not process_tree.is_stopped(process):
+        return False
+    has_mpi = b"/libmpi" in _content(f"/proc/{process}/maps")
+    return has_mpi or process_tree.parent(process) not in ranks
+
+
 def _starts_mpi(process: int) -> bool:
     folder = f"/proc/{process}/task"
     try:
         threads = os.listdir(folder)
     except OSError:
         return False  # it has just ended
-    return any(_name(f"{folder}/{thread}/comm") == _STARTS_MPI for thread in threads)
+    return any(_content(f"{folder}/{thread}/comm") == _STARTS_MPI for thread in threads)
 
 
-def _name(path: str) -> bytes:
+def _content(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()

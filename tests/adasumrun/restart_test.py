@@ -46,7 +46,9 @@ def test_a_stopped_rank_is_lost_and_one_that_has_ended_is_not(monkeypatch):
     """The program is one without MPI: its ranks need not wait for each other."""
     monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "1")
     stopped = f"[ {RANK}/{RESTARTS} != 1/0 ] || kill -STOP $$"
-    slow = f"[ {RANK} = 1 ] || sleep 7"  # more than twice as long as adasumrun takes to look again
+    # More than twice as long as adasumrun takes to look again. Its child may be stopped.
+    helper = "sleep 9 & kill -STOP $!; sleep 7; kill -KILL $!"
+    slow = f"[ {RANK} = 1 ] || {{ {helper}; }}"
     done = _shell(2, f"{stopped}; {slow}; echo rank {RANK} start {RESTARTS}", "--max-restarts=1")
     assert done.returncode == 0, done.stderr
     assert "rank 0 start 1" in done.stdout
