@@ -145,6 +145,13 @@ std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pendin
          "out of batches by itself, or end one that fails by an exception.";
 }
 
+// Names are the users', and may have ends of lines in them; errors have one line.
+std::string InOneLine(std::string text) {
+  const auto is_control = [](unsigned char letter) { return letter < ' '; };
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  return text;
+}
+
 // The first request, in rank 0's order, that every rank has; null if there is none.
 const RequestKey* FirstInCommon(const std::vector<RankState>& ranks) {
   for (const RequestKey& candidate : ranks[0].pending) {
@@ -163,7 +170,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
   const Extremes all = ExtremesOfAll(transport, first.digest);
   if (IsShutdownNotice(all.least)) {
     return {Decision::Kind::kShutdown, 0,
-            DescribeMissing(transport.rank(), first, pending().size(), all.least)};
+            InOneLine(DescribeMissing(transport.rank(), first, pending().size(), all.least))};
   }
   if (all.least == all.greatest) {
     differing_since_ = {};
@@ -186,13 +193,14 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
       return FindName(state.pending, common->name)->signature == common->signature;
     });
     if (alike) return {Decision::Kind::kRun, index, ""};
-    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name)};
+    return {Decision::Kind::kFail, index, InOneLine(DescribeUnlike(ranks, common->name))};
   }
   bool expired = std::any_of(ranks.begin(), ranks.end(),
                              [](const RankState& state) { return state.has_expired; });
   if (!expired) return {Decision::Kind::kLookAgain, 0, ""};
   differing_since_ = {};
-  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds)};
+  return {Decision::Kind::kFail, 0,
+          InOneLine(DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds))};
 }
 
 bool Negotiation::HasExpired() {

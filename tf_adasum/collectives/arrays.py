@@ -14,7 +14,7 @@ def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
-    name: str = "allreduce_arrays",
+    name: str | None = None,
 ) -> None:
     """Reduces NumPy arrays over all ranks, in place, each array by itself.
 
@@ -34,7 +34,7 @@ def allreduce_arrays(
         ValueError: if an array cannot be reduced in place, or the ranks' arrays differ in shape,
             dtype or count; no array is changed then.
         TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        RuntimeError: if a rank has ended.
+        RuntimeError: if a rank has ended, or the communicator was closed.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum
@@ -45,11 +45,12 @@ def allreduce_arrays(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    communicator = checked_group(communicator, name)
+    communicator = checked_group(communicator, name, must_be_open=False)
     check_name(reduction)
     try:
         listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
     except Exception as error:  # a tensor's, say
         line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
         raise TypeError(line) from error
+    name = "allreduce_arrays" if name is None else name
     communicator.allreduce_arrays(listed, reduction, name)
