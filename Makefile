@@ -9,6 +9,8 @@ BENCH ?=
 TEST_FLAGS ?=
 # The TensorFlow of make test-tensorflow, e.g. VERSION=2.16.2
 VERSION ?=
+# How long make fuzz looks.
+FUZZ_SECONDS ?= 600
 BAZEL ?= bazel
 
 .DEFAULT_GOAL := help
@@ -36,7 +38,7 @@ else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
   .bazelrc.user: FORCE
 endif
 
-.PHONY: FORCE help setup build test test-full test-hosts test-slurm test-tensorflow keras-table demo bench wheel lint format clean
+.PHONY: FORCE help setup build test test-full test-hosts test-slurm test-tensorflow sanitize fuzz keras-table demo bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,6 +48,8 @@ help:
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
 	@echo "make test-slurm   set up, build and train in jobs of a Slurm of one node, as root; installs slurm-wlm and munge"
 	@echo "make test-tensorflow VERSION=2.16.2    build with that TensorFlow, in an environment of its own, and test"
+	@echo "make sanitize     set up, build and run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer"
+	@echo "make fuzz         set up and let libFuzzer read as a rank whose peers send anything; installs clang-14"
 	@echo "make keras-table  set up, build, run every Keras feature on all replicas of its table and write docs/keras.md"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
@@ -82,6 +86,12 @@ test: build
 # No filter in place of .bazelrc's: also what is tagged full or large_tensor.
 test-full: build
 	$(BAZEL) test --test_tag_filters= $(TEST_FLAGS) //...
+
+sanitize: build
+	tools/sanitize.sh "$(BAZEL)" $(TEST_FLAGS)
+
+fuzz: setup
+	tools/fuzz.sh "$(BAZEL)" "$(FUZZ_SECONDS)"
 
 test-slurm: build
 	tools/install_slurm.sh

@@ -4,32 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 namespace {
-
-std::vector<std::string> ToTexts(const Member& member) {
-  return {std::to_string(member.world_rank),
-          std::to_string(member.context),
-          std::to_string(member.key),
-          member.color ? std::to_string(*member.color) : "",
-          std::to_string(member.cores),
-          std::to_string(static_cast<int>(member.instruction_set)),
-          member.host,
-          member.error};
-}
-
-Member FromTexts(const std::vector<std::string>& texts) {
-  auto number = [&](size_t i) { return std::stoi(texts[i]); };
-  return {number(0), number(1),
-          number(2), texts[3].empty() ? std::nullopt : std::optional<int>(number(3)),
-          number(4), static_cast<InstructionSet>(number(5)),
-          texts[6],  texts[7]};
-}
 
 // What every rank has at least, where the ranks of a host share what each of them may run on.
 int CoresOfEach(const std::vector<Member>& members, const HostRanks& hosts) {
@@ -58,6 +41,40 @@ int NumCores() {
 
 }  // namespace
 
+std::vector<std::string> ToTexts(const Member& member) {
+  return {std::to_string(member.world_rank),
+          std::to_string(member.context),
+          std::to_string(member.key),
+          member.color ? std::to_string(*member.color) : "",
+          std::to_string(member.cores),
+          std::to_string(static_cast<int>(member.instruction_set)),
+          member.host,
+          member.error};
+}
+
+Member MemberOf(const std::vector<std::string>& texts, int peer) {
+  constexpr size_t kNumTexts = 8;
+  constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
+  constexpr int kWidest = static_cast<int>(InstructionSet::kAvx512);
+  if (texts.size() != kNumTexts) {
+    RefuseBytes(peer, "the " + std::to_string(kNumTexts) + " texts of a member",
+                std::to_string(texts.size()) + " texts");
+  }
+  auto number = [&](size_t i, int least, int most) {
+    return static_cast<int>(ParseNumber(texts[i], least, most, peer));
+  };
+  const std::optional<int> color =
+      texts[3].empty() ? std::nullopt : std::optional<int>(number(3, kLeast, kMost));
+  return {number(0, 0, kMost),
+          number(1, 0, kMost),
+          number(2, kLeast, kMost),
+          color,
+          number(4, 1, kMost),
+          static_cast<InstructionSet>(number(5, 0, kWidest)),
+          texts[6],
+          texts[7]};
+}
+
 Member ThisMember(int world_rank, int context, int key, std::optional<int> color,
                   const CommunicatorOptions& options) {
   const std::string host = options.host.empty() ? HostName() : options.host;
@@ -69,7 +86,7 @@ Member ThisMember(int world_rank, int context, int key, std::optional<int> color
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {
   std::vector<Member> members;
   for (const auto& texts : GatherLists(transport, ToTexts(mine))) {
-    members.push_back(FromTexts(texts));
+    members.push_back(MemberOf(texts, static_cast<int>(members.size())));
   }
   return members;
 }

@@ -27,6 +27,10 @@ struct Member {
 Member ThisMember(int world_rank, int context, int key, std::optional<int> color,
                   const CommunicatorOptions& options);
 
+std::vector<std::string> ToTexts(const Member& member);
+// Throws Internal for texts that ToTexts does not make. They came from rank `peer`.
+Member MemberOf(const std::vector<std::string>& texts, int peer);
+
 // Tells `mine` to all ranks of `transport` and returns what each of them told; collective.
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine);
 

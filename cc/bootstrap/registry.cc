@@ -20,7 +20,7 @@ struct Entry {
 };
 
 struct Registry {
-  const HomeProcess home;
+  const HomeProcess home{};
   std::mutex mutex;
   int64_t next_id = 0;
   std::map<int64_t, Entry> entries;

@@ -35,7 +35,7 @@ int64_t RowsBefore(const Counts& counts, size_t i, int rank) {
 void RunAllgather(const AllgatherTensors& tensors, Transport& transport) {
   const std::vector<RowTensor>& inputs = tensors.inputs;
   RefuseScalars(inputs, transport.rank());
-  const Counts counts = GatherCounts(transport, CountsOf(inputs));
+  const Counts counts = GatherRows(transport, CountsOf(inputs));
   std::vector<GatheredRows> gathered;
   for (size_t i = 0; i < inputs.size(); ++i) {
     gathered.push_back(

@@ -62,8 +62,9 @@ Counts CheckedSplits(const AlltoallTensors& tensors, Transport& transport) {
   for (const RowTensor& tensor : tensors.inputs) mine.push_back(tensor.num_rows);
   mine.insert(mine.end(), tensors.splits.begin(), tensors.splits.end());
   Counts splits;
-  for (const std::vector<int64_t>& counts : GatherCounts(transport, mine)) {
-    Deal deal = DealOf(counts, tensors.inputs.size());
+  const size_t num_tensors = tensors.inputs.size();
+  for (const std::vector<int64_t>& counts : GatherCounts(transport, mine, num_tensors)) {
+    Deal deal = DealOf(counts, num_tensors);
     const std::string fault = Fault(deal, size);
     if (!fault.empty()) {
       RefuseOnAllRanks(transport.rank(), "Expected rows for each of " + std::to_string(size) +

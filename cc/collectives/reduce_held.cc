@@ -8,6 +8,7 @@
 #include "cc/algorithms/schedule.h"
 #include "cc/algorithms/tree_weights.h"
 #include "cc/transport/gather.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 namespace {
@@ -18,7 +19,12 @@ void SumOverRanks(Transport& transport, double* values, size_t count) {
   const std::string mine(reinterpret_cast<const char*>(values), num_bytes);
   std::vector<double> theirs(count);
   std::fill(values, values + count, 0.0);
+  int rank = 0;
   for (const std::string& text : GatherTexts(transport, mine)) {
+    if (text.size() != num_bytes) {
+      RefuseBytes(rank, std::to_string(num_bytes) + " bytes of sums", std::to_string(text.size()));
+    }
+    ++rank;
     std::memcpy(theirs.data(), text.data(), num_bytes);
     for (size_t i = 0; i < count; ++i) values[i] += theirs[i];
   }

@@ -1,9 +1,10 @@
 #include "cc/collectives/rows.h"
 
-#include <cstring>
+#include <limits>
 
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 
@@ -13,13 +14,29 @@ std::string TextOf(const std::vector<RowTensor>& tensors) {
   return text;
 }
 
-Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine) {
+Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine) {
+  Counts counts = GatherCounts(transport, mine, mine.size());
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    for (int64_t num_rows : counts[rank]) {
+      if (num_rows == kScalar) RefuseBytes(static_cast<int>(rank), "rows", "a scalar");
+    }
+  }
+  return counts;
+}
+
+Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size_t num_tensors) {
   const std::string bytes(reinterpret_cast<const char*>(mine.data()),
                           mine.size() * sizeof(int64_t));
   Counts counts;
   for (const std::string& text : GatherTexts(transport, bytes)) {
-    counts.emplace_back(text.size() / sizeof(int64_t));
-    std::memcpy(counts.back().data(), text.data(), text.size());
+    const int peer = static_cast<int>(counts.size());
+    NumberReader reader(text, 0, peer);
+    counts.emplace_back();
+    for (size_t i = 0; i < num_tensors; ++i) {
+      counts.back().push_back(reader.Next(kScalar, kMostRows));
+    }
+    constexpr std::numeric_limits<int64_t> kAny;
+    while (!reader.is_at_end()) counts.back().push_back(reader.Next(kAny.min(), kAny.max()));
   }
   return counts;
 }

@@ -19,6 +19,8 @@ struct RowTensor {
   int64_t row_bytes;
 };
 constexpr int64_t kScalar = -1;
+// More than any memory holds, and so few that sums over ranks and bytes of rows don't overflow.
+constexpr int64_t kMostRows = int64_t{1} << 44;
 
 // The texts in one line, which a request's signature holds.
 std::string TextOf(const std::vector<RowTensor>& tensors);
@@ -26,8 +28,12 @@ std::string TextOf(const std::vector<RowTensor>& tensors);
 // Counts of all ranks: [rank][i].
 using Counts = std::vector<std::vector<int64_t>>;
 
-// Collective. Ranks may have different numbers of counts.
-Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine);
+// Collective. The rows of each of the request's tensors on all ranks; no scalars.
+Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine);
+
+// Collective. As GatherRows, with scalars, and any numbers of the user's behind the rows of the
+// first `num_tensors`; ranks may have unlike numbers of those.
+Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size_t num_tensors);
 
 // Collective. Throws InvalidArgument on all ranks, with "rank r" and `message`, common.
 [[noreturn]] void RefuseOnAllRanks(int rank, const std::string& message);

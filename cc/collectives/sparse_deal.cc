@@ -1,7 +1,6 @@
 #include "cc/collectives/sparse_deal.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 namespace {
@@ -20,21 +20,6 @@ constexpr int64_t kLine = 64;
 
 // What a rank's text begins with, before the first row is dealt.
 constexpr char kFault = 'f', kRows = 'r';
-
-// Reads a rank's numbers, one after the other.
-class Numbers {
- public:
-  explicit Numbers(const std::string& text) : next_(text.data() + 1) {}
-  int64_t Next() {
-    int64_t number;
-    std::memcpy(&number, next_, sizeof(number));
-    next_ += sizeof(number);
-    return number;
-  }
-
- private:
-  const char* next_;
-};
 
 void Append(std::string* text, int64_t number) {
   text->append(reinterpret_cast<const char*>(&number), sizeof(number));
@@ -118,6 +103,7 @@ void SparseDeal::Agree() {
       GatherTexts(transport_, fault.empty() ? OwnRows() : kFault + fault);
   std::vector<std::vector<IndexSample>> samples(request_.tensors.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].empty()) RefuseBytes(static_cast<int>(rank), "rows or a fault", "nothing");
     if (texts[rank][0] == kFault) {
       RefuseOnAllRanks(transport_.rank(),
                        "Expected rows with an index each, of the rows that the tensor has. "
@@ -126,13 +112,16 @@ void SparseDeal::Agree() {
                            ". Correct the indices there.");
     }
   }
-  for (const std::string& text : texts) {
-    Numbers numbers(text);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    NumberReader numbers(texts[rank], 1, static_cast<int>(rank));
     for (size_t i = 0; i < lists_.size(); ++i) {
-      const int64_t num_rows = numbers.Next(), num_samples = std::min(num_rows, kMostSamples);
+      const int64_t dense_rows = TensorOf(i).dense_rows, num_rows = numbers.Next(0, dense_rows);
+      const int64_t num_samples = std::min(num_rows, kMostSamples);
+      received_[rank].most.push_back(num_rows);
       for (int64_t k = 0; k < num_samples; ++k) {
         samples[i / num_replicas_].push_back(
-            {numbers.Next(), static_cast<double>(num_rows) / static_cast<double>(num_samples)});
+            {numbers.Next(0, dense_rows - 1),
+             static_cast<double>(num_rows) / static_cast<double>(num_samples)});
       }
     }
   }
@@ -162,6 +151,35 @@ void SparseDeal::SwapCounts() {
       [&](int from) { return PartOfResult{received + from * num_lists, num_bytes}; });
   for (int from = 0; from < size; ++from) {
     received_[from].counts.assign(received + from * num_lists, received + (from + 1) * num_lists);
+    CheckCounts(from);
+  }
+}
+
+void SparseDeal::CheckCounts(int from) const {
+  const Block& block = received_[from];
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    if (block.counts[i] >= 0 && block.counts[i] <= block.most[i]) continue;
+    RefuseBytes(from, "0 to " + std::to_string(block.most[i]) + " rows",
+                std::to_string(block.counts[i]));
+  }
+}
+
+// Ascending, each once, and of this rank's range: they say where rows go.
+void SparseDeal::CheckIndices() const {
+  for (int leaf = 0; leaf < num_leaves(); ++leaf) {
+    for (size_t t = 0; t < borders_.size(); ++t) {
+      const DealtRows rows = RowsOf(t, leaf);
+      const int64_t end = borders_[t][transport_.rank() + 1];
+      int64_t least = borders_[t][transport_.rank()];
+      for (int64_t i = 0; i < rows.num_rows; ++i) {
+        if (rows.indices[i] < least || rows.indices[i] >= end) {
+          RefuseBytes(leaf / num_replicas_,
+                      "an index from " + std::to_string(least) + " to " + std::to_string(end - 1),
+                      std::to_string(rows.indices[i]));
+        }
+        least = rows.indices[i] + 1;
+      }
+    }
   }
 }
 
@@ -209,6 +227,7 @@ void SparseDeal::SwapRows() {
         return PartOfResult{At(scratch_.received.Get(0), received_[from].begin),
                             Bytes(received_[from])};
       });
+  CheckIndices();
 }
 
 DealtRows SparseDeal::RowsOf(size_t tensor, int leaf) const {

@@ -42,7 +42,8 @@ class SparseDeal {
   // they lie behind each other: all indices, then all values.
   struct Block {
     std::vector<int64_t> counts;
-    int64_t begin = 0;  // bytes, in the buffer that holds it
+    std::vector<int64_t> most;  // counts of received_ are no more than the rank has
+    int64_t begin = 0;          // bytes, in the buffer that holds it
   };
 
   std::string OwnFault() const;
@@ -51,6 +52,9 @@ class SparseDeal {
   void SwapCounts();
   void Pack();
   void SwapRows();
+  // What a rank says of the rows it sends here, and their indices; throws Internal.
+  void CheckCounts(int from) const;
+  void CheckIndices() const;
 
   const SparseTensor& TensorOf(size_t list) const { return request_.tensors[list / num_replicas_]; }
   int64_t RowBytes(size_t list) const {

@@ -87,7 +87,7 @@ void SparseExecution::JoinRanges(const SparseDeal& deal) {
     mine.push_back(static_cast<int64_t>(unions_[i].size()));
     room += deal.num_leaves() * mine.back() * RowBytes(i);
   }
-  counts_ = GatherCounts(transport_, mine);
+  counts_ = GatherRows(transport_, mine);
   std::vector<int64_t> totals;
   for (size_t i = 0; i < num_tensors_; ++i) totals.push_back(RowsBefore(i, transport_.size()));
   AllocateTogether(transport_, [&] {

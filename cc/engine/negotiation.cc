@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cc/core/error.h"
+#include "cc/engine/rank_state.h"
 #include "cc/transport/dissemination.h"
 #include "cc/transport/gather.h"
 
@@ -69,26 +70,6 @@ Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
   return known;
 }
 
-struct RankState {
-  bool has_expired;
-  std::vector<RequestKey> pending;
-};
-
-std::vector<std::string> ToTexts(const RankState& state) {
-  std::vector<std::string> texts{state.has_expired ? "expired" : ""};
-  for (const RequestKey& key : state.pending) {
-    texts.push_back(key.name);
-    texts.push_back(key.signature);
-  }
-  return texts;
-}
-
-RankState FromTexts(const std::vector<std::string>& texts) {
-  RankState state{!texts[0].empty(), {}};
-  for (size_t i = 1; i < texts.size(); i += 2) state.pending.emplace_back(texts[i], texts[i + 1]);
-  return state;
-}
-
 const RequestKey* FindName(const std::vector<RequestKey>& pending, const std::string& name) {
   for (const RequestKey& key : pending) {
     if (key.name == name) return &key;
@@ -145,13 +126,6 @@ std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pendin
          "out of batches by itself, or end one that fails by an exception.";
 }
 
-// Names are the users', and may have ends of lines in them; errors have one line.
-std::string InOneLine(std::string text) {
-  const auto is_control = [](unsigned char letter) { return letter < ' '; };
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
-  return text;
-}
-
 // The first request, in rank 0's order, that every rank has; null if there is none.
 const RequestKey* FirstInCommon(const std::vector<RankState>& ranks) {
   for (const RequestKey& candidate : ranks[0].pending) {
@@ -170,7 +144,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
   const Extremes all = ExtremesOfAll(transport, first.digest);
   if (IsShutdownNotice(all.least)) {
     return {Decision::Kind::kShutdown, 0,
-            InOneLine(DescribeMissing(transport.rank(), first, pending().size(), all.least))};
+            DescribeMissing(transport.rank(), first, pending().size(), all.least)};
   }
   if (all.least == all.greatest) {
     differing_since_ = {};
@@ -182,7 +156,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
 Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey>& pending) {
   std::vector<RankState> ranks;
   for (const auto& texts : GatherLists(transport, ToTexts({HasExpired(), pending}))) {
-    ranks.push_back(FromTexts(texts));
+    ranks.push_back(RankStateOf(texts, static_cast<int>(ranks.size())));
   }
   // From here on everything follows from `ranks`, which is the same on every rank.
   const RequestKey* common = FirstInCommon(ranks);
@@ -193,14 +167,13 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
       return FindName(state.pending, common->name)->signature == common->signature;
     });
     if (alike) return {Decision::Kind::kRun, index, ""};
-    return {Decision::Kind::kFail, index, InOneLine(DescribeUnlike(ranks, common->name))};
+    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name)};
   }
   bool expired = std::any_of(ranks.begin(), ranks.end(),
                              [](const RankState& state) { return state.has_expired; });
   if (!expired) return {Decision::Kind::kLookAgain, 0, ""};
   differing_since_ = {};
-  return {Decision::Kind::kFail, 0,
-          InOneLine(DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds))};
+  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds)};
 }
 
 bool Negotiation::HasExpired() {

@@ -2,30 +2,14 @@
 
 #include <algorithm>
 
+#include "cc/transport/peer_bytes.h"
+
 namespace adasum {
 namespace {
 
 // Bytes of the piece that begins at `done`; none behind the end.
 int64_t PieceAt(int64_t done, int64_t length) {
   return std::clamp(length - done, int64_t{0}, kOwnBytes);
-}
-
-// Each text with its length ahead.
-std::string Join(const std::vector<std::string>& texts) {
-  std::string joined;
-  for (const std::string& text : texts) joined += std::to_string(text.size()) + ':' + text;
-  return joined;
-}
-
-std::vector<std::string> Split(const std::string& joined) {
-  std::vector<std::string> texts;
-  for (size_t position = 0; position < joined.size();) {
-    const size_t colon = joined.find(':', position);
-    const size_t length = std::stoull(joined.substr(position, colon - position));
-    texts.push_back(joined.substr(colon + 1, length));
-    position = colon + 1 + length;
-  }
-  return texts;
 }
 
 }  // namespace
@@ -40,9 +24,14 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
     int from = (rank - distance + size) % size;
     int64_t their_length = 0;
     transport.SendRecv({to, &length, sizeof(length)}, {from, &their_length, sizeof(their_length)});
-    texts[from].resize(their_length);
-    // In pieces: the texts are gone where a piece is given up.
+    if (their_length < 0 || their_length > kLongestText) {
+      RefuseBytes(from, "a text of at most " + std::to_string(kLongestText) + " bytes",
+                  std::to_string(their_length));
+    }
+    // In pieces: the texts are gone where a piece is given up. Memory is taken as they come, and
+    // not for what a length alone says.
     for (int64_t done = 0; done < std::max(length, their_length); done += kOwnBytes) {
+      texts[from].resize(std::min(done + kOwnBytes, their_length));
       transport.SendRecv(
           {to, mine.data() + std::min(done, length), PieceAt(done, length)},
           {from, texts[from].data() + std::min(done, their_length), PieceAt(done, their_length)});
@@ -54,8 +43,8 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
 std::vector<std::vector<std::string>> GatherLists(Transport& transport,
                                                   const std::vector<std::string>& mine) {
   std::vector<std::vector<std::string>> lists;
-  for (const std::string& joined : GatherTexts(transport, Join(mine))) {
-    lists.push_back(Split(joined));
+  for (const std::string& joined : GatherTexts(transport, JoinTexts(mine))) {
+    lists.push_back(SplitTexts(joined, static_cast<int>(lists.size())));
   }
   return lists;
 }

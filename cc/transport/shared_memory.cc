@@ -53,7 +53,16 @@ void SharedMemory::Grow(int64_t num_bytes) {
 }
 
 void SharedMemory::Follow(int64_t num_bytes) {
-  if (num_bytes > size_) Map(num_bytes);
+  if (num_bytes <= size_) return;
+  // Behind its end a file has no memory: who reads there is killed.
+  struct stat status;
+  if (fstat(fd_, &status) != 0) ThrowErrno("fstat of shared memory");
+  if (num_bytes > status.st_size) {
+    throw Error(ErrorCode::kInternal, "Expected shared memory of " + std::to_string(num_bytes) +
+                                          " bytes. Received: a file of " +
+                                          std::to_string(status.st_size) + ".");
+  }
+  Map(num_bytes);
 }
 
 void SharedMemory::Map(int64_t num_bytes) {

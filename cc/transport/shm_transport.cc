@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cc/core/error.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 
@@ -69,11 +70,16 @@ void ShmTransport::Connect(const std::vector<std::string>& addresses) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     std::istringstream in(addresses[peer]);
-    int64_t pid;
-    int fd;
-    uint64_t token, found;
+    int64_t pid = 0;
+    int fd = -1;
+    uint64_t token = 0, found = 0;
     in >> pid >> fd >> token;
+    if (!in || pid <= 0 || fd < 0) RefuseBytes(peer, "an address of its memory", addresses[peer]);
     std::unique_ptr<SharedMemory> memory = SharedMemory::OpenOf(pid, fd);
+    if (memory->size() < WorkspaceBegin()) {
+      RefuseBytes(peer, "a file of " + std::to_string(WorkspaceBegin()) + " bytes or more",
+                  std::to_string(memory->size()));
+    }
     std::memcpy(&found, memory->base(), sizeof(found));
     if (found != token) {
       throw Error(ErrorCode::kInternal,
@@ -113,14 +119,14 @@ void ShmTransport::Pending::TryReceive() {
   Peer& peer = transport_->peers_[recv_.peer];
   ShmBox* box = Box(*peer.memory, transport_->rank_);
   if (box->num_put.load(std::memory_order_acquire) == peer.num_received) return;
-  if (box->num_bytes > recv_.num_bytes - received_bytes_) {
-    throw Error(ErrorCode::kInternal, "Expected at most " +
-                                          std::to_string(recv_.num_bytes - received_bytes_) +
-                                          " bytes from rank " + std::to_string(recv_.peer) +
-                                          ". Received: " + std::to_string(box->num_bytes));
+  const int64_t num_bytes = box->num_bytes;
+  const int64_t most = std::min(recv_.num_bytes - received_bytes_, ShmBox::kPieceBytes);
+  if (num_bytes < 0 || num_bytes > most) {
+    RefuseBytes(recv_.peer, "at most " + std::to_string(most) + " bytes",
+                std::to_string(num_bytes));
   }
-  std::memcpy(static_cast<char*>(recv_.bytes) + received_bytes_, box->payload, box->num_bytes);
-  received_bytes_ += box->num_bytes;
+  std::memcpy(static_cast<char*>(recv_.bytes) + received_bytes_, box->payload, num_bytes);
+  received_bytes_ += num_bytes;
   box->num_taken.store(++peer.num_received, std::memory_order_release);
 }
 
@@ -145,6 +151,10 @@ const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
   if (recv.num_bytes == 0) return recv.bytes;
   SharedMemory& memory = *peers_[recv.peer].memory;
   memory.Follow(theirs.file_bytes);
+  if (theirs.offset < 0 || theirs.offset > memory.size() - recv.num_bytes) {
+    RefuseBytes(recv.peer, "bytes of its file of " + std::to_string(memory.size()),
+                "an offset of " + std::to_string(theirs.offset));
+  }
   return memory.base() + theirs.offset;
 }
 

@@ -115,10 +115,12 @@ TEST(ThreadThatCannotBeHadIsAnError) {
   auto reduce = [&] {
     std::vector<Ending> endings(2);
     std::vector<std::unique_ptr<test::Pending>> pending;
-    static double values[2] = {};
+    // Apart from the results: a replica may still read what another one has the result of.
+    static const double input = 1;
+    static double results[2] = {};
     for (int rank = 0; rank < 2; ++rank) {
-      AllreduceTensors tensors{"two", "sum", DType::kFloat64, {{1}}, {}, {&values[rank]}};
-      tensors.inputs = {{&values[rank]}, {&values[rank]}};
+      AllreduceTensors tensors{"two", "sum", DType::kFloat64, {{1}}, {}, {&results[rank]}};
+      tensors.inputs = {{&input}, {&input}};
       pending.push_back(std::make_unique<test::Pending>());
       Allreduce(ranks[rank], std::move(tensors), pending.back()->done());
     }

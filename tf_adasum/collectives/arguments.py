@@ -11,13 +11,12 @@ from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.refusals import is_text, refusal, shown
 
 
-def checked_group(communicator: Any, name: Any = None, must_be_open: bool = True) -> Communicator:
+def checked_group(communicator: Any, name: Any = None) -> Communicator:
     """Returns the communicator that a collective was given, or that of all ranks for None.
 
     Args:
         communicator: what the user passed.
         name: the operation's, as the user gave it.
-        must_be_open: whether a closed one is refused here, and not where it is used.
 
     Raises:
         TypeError: it is no communicator, or the name no text.
@@ -29,7 +28,7 @@ def checked_group(communicator: Any, name: Any = None, must_be_open: bool = True
         expected = "a tf_adasum.Communicator or None as communicator"
         advice = "Pass what world() or split() returned, or None for all ranks."
         raise TypeError(refusal(expected, shown(communicator), advice))
-    if must_be_open and communicator.is_closed:
+    if communicator.is_closed:
         advice = "Make another one by split()."
         line = refusal("an open communicator", "one that was closed", advice)
         raise tf.errors.UnavailableError(None, None, line)

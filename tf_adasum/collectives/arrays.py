@@ -14,7 +14,7 @@ def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
-    name: str | None = None,
+    name: str = "allreduce_arrays",
 ) -> None:
     """Reduces NumPy arrays over all ranks, in place, each array by itself.
 
@@ -34,7 +34,7 @@ def allreduce_arrays(
         ValueError: if an array cannot be reduced in place, or the ranks' arrays differ in shape,
             dtype or count; no array is changed then.
         TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        RuntimeError: if a rank has ended, or the communicator was closed.
+        RuntimeError: if a rank has ended.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum
@@ -45,12 +45,11 @@ def allreduce_arrays(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    communicator = checked_group(communicator, name, must_be_open=False)
+    communicator = checked_group(communicator, name)
     check_name(reduction)
     try:
         listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
     except Exception as error:  # a tensor's, say
         line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
         raise TypeError(line) from error
-    name = "allreduce_arrays" if name is None else name
     communicator.allreduce_arrays(listed, reduction, name)
