@@ -173,6 +173,17 @@ def test_native_library_has_few_users():
     assert users <= {f"tf_adasum/collectives/{name}.py" for name in NATIVE_USERS}
 
 
+def test_nothing_unpickles():
+    """What a pickle holds is run where it is read: nothing of a peer's may come as one."""
+    users = {
+        _path(module)
+        for module in _python_modules()
+        for name in _imports(module)
+        if name.partition(".")[0] in ("pickle", "cloudpickle", "dill", "marshal", "shelve")
+    }
+    assert users == set()
+
+
 @pytest.mark.parametrize("name", PURE)
 def test_pure_module_imports_no_tensorflow(name):
     imported = set(_imports_at_import(ROOT / "tf_adasum" / f"{name}.py"))

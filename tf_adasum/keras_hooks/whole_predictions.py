@@ -9,7 +9,7 @@ that callbacks see those of the whole batch too. Replica (p, l) has part l * P +
 from __future__ import annotations
 
 import functools
-import pickle
+import json
 from collections.abc import Sequence
 
 import keras
@@ -104,9 +104,10 @@ def _of_all_ranks(outputs, rows: Sequence[int], communicator):
     leaves = keras.tree.flatten(outputs)
     parts = [_parts(leaf, rows) for leaf in leaves]
     own = None if None in parts else [[_components(part) for part in of_leaf] for of_leaf in parts]
+    dtypes = [[part.dtype for part in _components(leaf)] for leaf in leaves]
     everybodys = [
-        pickle.loads(received)
-        for received in gather_bytes(pickle.dumps(own), communicator, "outputs of predict")
+        _unpacked(received, dtypes)
+        for received in gather_bytes(_packed(own), communicator, "outputs of predict")
     ]
     if None in everybodys:
         raise ValueError(
@@ -148,15 +149,46 @@ def _num_rows(value) -> int:
     return int(value.nrows()) if isinstance(value, tf.RaggedTensor) else value.shape[0]
 
 
-def _components(value) -> list[np.ndarray]:
+def _components(value) -> list[tf.Tensor]:
     if isinstance(value, tf.SparseTensor):
-        return [part.numpy() for part in (value.indices, value.values, value.dense_shape)]
+        return [value.indices, value.values, value.dense_shape]
     if isinstance(value, tf.RaggedTensor):
-        return [part.numpy() for part in (value.flat_values, *value.nested_row_splits)]
-    return [np.asarray(value.numpy(), object if value.dtype == tf.string else None)]
+        return [value.flat_values, *value.nested_row_splits]
+    return [tf.convert_to_tensor(value)]
 
 
-def _joined(leaf, parts: Sequence[list[np.ndarray]]):
+def _packed(outputs: list[list[list[tf.Tensor]]] | None) -> bytes:
+    """Tensors behind a line that has their numbers of bytes; no pickle, which can run programs."""
+    if outputs is None:
+        return b"null\n"
+    with tf.device("CPU:0"):
+        bytes_of = keras.tree.map_structure(lambda t: tf.io.serialize_tensor(t).numpy(), outputs)
+    lengths = json.dumps(keras.tree.map_structure(len, bytes_of))
+    return b"\n".join([lengths.encode(), b"".join(keras.tree.flatten(bytes_of))])
+
+
+def _unpacked(received: bytes, dtypes: list[list[tf.DType]]) -> list[list[list[tf.Tensor]]] | None:
+    """What a rank packed, of the dtypes that the components of each output have here."""
+    line, _, rest = received.partition(b"\n")
+    lengths = json.loads(line)
+    if lengths is None:
+        return None
+    unread = iter(np.cumsum([0, *keras.tree.flatten(lengths)]))
+    begin = next(unread)
+
+    def next_tensor(dtype):
+        nonlocal begin
+        text, begin = rest[begin : (end := next(unread))], end
+        return tf.io.parse_tensor(text, dtype)
+
+    with tf.device("CPU:0"):
+        return [
+            [[next_tensor(dtype) for dtype in of_leaf] for _ in parts]
+            for of_leaf, parts in zip(dtypes, lengths, strict=True)
+        ]
+
+
+def _joined(leaf, parts: Sequence[list[tf.Tensor]]):
     """One output of the parts of all ranks; those without rows may lack the others' shape."""
     with tf.device("CPU:0"):
         values = [_value_like(leaf, part) for part in parts]
@@ -164,11 +196,9 @@ def _joined(leaf, parts: Sequence[list[np.ndarray]]):
         return keras_trainer.concat(full) if full else leaf
 
 
-def _value_like(leaf, components: Sequence[np.ndarray]):
-    # NumPy has no dtype for texts, and an empty array of them could be anything.
-    parts = [tf.convert_to_tensor(c, tf.string if c.dtype == object else None) for c in components]
+def _value_like(leaf, parts: Sequence[tf.Tensor]):
     if isinstance(leaf, tf.SparseTensor):
         return tf.SparseTensor(*parts)
     if isinstance(leaf, tf.RaggedTensor):
-        return tf.RaggedTensor.from_nested_row_splits(parts[0], parts[1:], validate=False)
+        return tf.RaggedTensor.from_nested_row_splits(parts[0], parts[1:])
     return parts[0]
