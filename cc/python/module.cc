@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "cc/arithmetic/instruction_sets.h"
+#include "cc/bootstrap/mpi_contexts_in_use.h"
 #include "cc/bootstrap/registry.h"
 #include "cc/bootstrap/start_limit.h"
 #include "cc/collectives/simulate.h"
@@ -199,6 +200,7 @@ PYBIND11_MODULE(_native, module) {
     return KernelsOf(std::min(wanted, WidestInstructionSet())).instruction_set;
   });
   module.def("mpi_version", &MpiVersion);
+  module.def("mpi_contexts_in_use", &MpiContextsInUse);
   module.def("shutdown_all", &ShutdownAll, NoGil());
   module.def("raise_interrupt", &RaiseInterrupt);
 }

@@ -1,7 +1,10 @@
 #include "cc/transport/host_ends.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
@@ -11,28 +14,39 @@ namespace {
 
 using Ends = std::vector<std::unique_ptr<ShmTransport>>;
 
-// None where there are none to be had.
+constexpr char kYes[] = "yes";
+// Unwanted, or another rank has the reason.
+constexpr char kNotTried[] = "not tried";
+
 Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
   Ends ends;
+  for (int k = 0; k < num_ends; ++k) {
+    ends.push_back(
+        std::make_unique<ShmTransport>(index * num_ends + k, num_ranks * num_ends, waits));
+  }
+  return ends;
+}
+
+// kYes, or why not.
+std::string Connect(const Ends& ends, const std::vector<std::string>& addresses) {
+  if (static_cast<int>(addresses.size()) != ends[0]->size()) return kNotTried;
   try {
-    for (int k = 0; k < num_ends; ++k) {
-      ends.push_back(
-          std::make_unique<ShmTransport>(index * num_ends + k, num_ranks * num_ends, waits));
-    }
-    return ends;
-  } catch (const Error&) {
-    return {};
+    for (const auto& end : ends) end->Connect(addresses);
+    return kYes;
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
-bool CanConnect(const Ends& ends, const std::vector<std::string>& addresses) {
-  if (ends.empty() || static_cast<int>(addresses.size()) != ends[0]->size()) return false;
-  try {
-    for (const auto& end : ends) end->Connect(addresses);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+// Rank 0 says it once in a process; the communicators that come after it mostly fare alike.
+void Tell(int rank, int of_rank, const std::string& why) {
+  static std::atomic<bool> is_told{false};
+  if (is_told.exchange(true) || rank != 0) return;
+  const std::string line =
+      "tf_adasum: rank 0: ranks of a host use MPI, since they can't share memory: rank " +
+      std::to_string(of_rank) + ": " + why +
+      ". TF_ADASUM_SHARED_MEMORY=0 chooses this without a word\n";
+  std::fputs(line.c_str(), stderr);
 }
 
 }  // namespace
@@ -41,8 +55,13 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
                      int most_ends, const WaitControl& waits) {
   const int num_ranks = 1 + *std::max_element(index_on_host.begin(), index_on_host.end());
   Ends ends;
+  std::string answer = kNotTried;
   if (int64_t{num_ranks} * num_ends <= most_ends) {
-    ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
+    try {
+      ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
+    } catch (const Error& error) {
+      answer = error.what();  // told to all ranks below
+    }
   }
   std::vector<std::string> addresses;
   for (const auto& end : ends) addresses.push_back(end->Address());
@@ -52,11 +71,16 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
     if (index_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
   }
-  const bool can_connect = CanConnect(ends, on_host);
-  for (const std::string& answer : GatherTexts(ranks, can_connect ? "yes" : "no")) {
-    if (answer != "yes") return {};
+  if (!ends.empty()) answer = Connect(ends, on_host);
+  const std::vector<std::string> answers = GatherTexts(ranks, answer);
+  bool all_can = true;
+  int first = -1;  // of those with a reason
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    all_can = all_can && answers[rank] == kYes;
+    if (first < 0 && answers[rank] != kYes && answers[rank] != kNotTried) first = rank;
   }
-  return ends;
+  if (first >= 0) Tell(ranks.rank(), first, answers[first]);
+  return all_can ? std::move(ends) : Ends();
 }
 
 }  // namespace adasum

@@ -9,6 +9,8 @@
 
 namespace adasum {
 
+std::atomic<int> MpiContexts::num_in_use_{0};
+
 LastMessages::~LastMessages() {
   if (!MpiIsUsable()) return;
   for (MPI_Request& request : requests_) {
@@ -47,7 +49,10 @@ int MpiContexts::Take() {
   std::lock_guard<std::mutex> lock(mutex_);
   Progress();
   if (free_.empty()) {
-    if (never_taken_ < limit_) return never_taken_++;
+    if (never_taken_ < limit_) {
+      ++num_in_use_;
+      return never_taken_++;
+    }
     throw Error(ErrorCode::kInvalidArgument,
                 "Expected at most " + std::to_string(limit_) +
                     " communicators that are open at the same time in a process. Received: one "
@@ -55,6 +60,7 @@ int MpiContexts::Take() {
   }
   const int number = *free_.begin();
   free_.erase(free_.begin());
+  ++num_in_use_;
   return number;
 }
 
@@ -68,6 +74,7 @@ void MpiContexts::Progress() {
   for (auto closing = closing_.begin(); closing != closing_.end();) {
     if (closing->last->Progress()) {
       free_.insert(closing->number);
+      --num_in_use_;
       closing = closing_.erase(closing);
     } else {
       ++closing;

@@ -14,6 +14,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,9 @@ class MpiContexts {
  public:
   // Asks MPI how large tags may be.
   explicit MpiContexts(MPI_Comm comm);
+  ~MpiContexts() { num_in_use_ -= NumTaken(); }
+  MpiContexts(const MpiContexts&) = delete;
+  MpiContexts& operator=(const MpiContexts&) = delete;
 
   // The least number that is free. Throws InvalidArgument if there is none.
   int Take();
@@ -55,6 +59,8 @@ class MpiContexts {
   void GiveBack(int number, std::unique_ptr<LastMessages> last);
   // Waits until no last message is missing, or for so many seconds.
   void Drain(double seconds);
+  // Those of all objects that are taken, or wait for their last messages.
+  static int NumInUse() { return num_in_use_; }
 
  private:
   struct Closing {
@@ -63,7 +69,9 @@ class MpiContexts {
   };
   // Under mutex_.
   void Progress();
+  int NumTaken() const { return never_taken_ - static_cast<int>(free_.size()); }
 
+  static std::atomic<int> num_in_use_;
   std::mutex mutex_;
   int limit_;
   int never_taken_ = 0;

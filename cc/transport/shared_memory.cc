@@ -24,6 +24,8 @@ std::unique_ptr<SharedMemory> SharedMemory::Create(int64_t num_bytes) {
   int fd = memfd_create("tf_adasum", MFD_CLOEXEC);
   if (fd < 0) ThrowErrno("memfd_create");
   std::unique_ptr<SharedMemory> memory(new SharedMemory(fd));
+  // Anybody's otherwise, who gets so far as to see our descriptors.
+  if (fchmod(fd, S_IRUSR | S_IWUSR) != 0) ThrowErrno("fchmod of shared memory");
   memory->Grow(num_bytes);
   return memory;
 }
