@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from adasumrun import hosts
 
@@ -17,6 +18,32 @@ _AGENT_PARAMETERS = ("plm_ssh_agent", "plm_rsh_agent")
 _AGENT_VARIABLES = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # Asks nobody for a password, and waits less than we do.
 _SSH = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={LIMIT_SECONDS // 2}"]
+
+
+class Answers(NamedTuple):
+    """What hosts said when they were asked.
+
+    Attributes:
+      left: entries of those that answered.
+      silent: of the others.
+      command: what they were asked by; the host and a command follow it.
+    """
+
+    left: list[str]
+    silent: list[str]
+    command: list[str]
+
+
+def ask(listed: str, mpi_args: str) -> Answers:
+    """Asks all hosts of -H, as mpirun reaches them.
+
+    Args:
+      listed: host or host:ranks, with commas between.
+      mpi_args: further arguments of mpirun.
+    """
+    entries, command = listed.split(","), agent(shlex.split(mpi_args))
+    left = answering(entries, command)
+    return Answers(left, [entry for entry in entries if entry not in left], command)
 
 
 def agent(mpi_arguments: list[str], environment: Mapping[str, str] = os.environ) -> list[str]:

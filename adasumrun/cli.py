@@ -100,15 +100,13 @@ def _start(
 
 def _name_silent_hosts(options: argparse.Namespace) -> None:
     """Says in a line what mpirun says in twenty."""
-    listed = options.hosts.split(",")
-    agent = answering_hosts.agent(shlex.split(options.mpi_args))
-    left = answering_hosts.answering(listed, agent)
-    silent = [entry.partition(":")[0] for entry in listed if entry not in left]
+    answers = answering_hosts.ask(options.hosts, options.mpi_args)
+    silent = [entry.partition(":")[0] for entry in answers.silent]
     if silent:
+        asked = shlex.join([*answers.command, silent[0], "true"])
         print(
             f"adasumrun: expected hosts that can be reached. Received: no answer from "
-            f"{', '.join(silent)} to `{shlex.join([*agent, silent[0], 'true'])}`. Make that work, "
-            "without a password",
+            f"{', '.join(silent)} to `{asked}`. Make that work, without a password",
             file=sys.stderr,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import signal
 import sys
 import time
@@ -89,16 +88,13 @@ def _places_left(options: argparse.Namespace, asked: Requests) -> tuple[Places, 
     places = Places(options.np, options.hosts)
     if not options.hosts or asked.stop is not None:
         return places, None
-    listed = options.hosts.split(",")
-    agent = answering_hosts.agent(shlex.split(options.mpi_args))
-    left = answering_hosts.answering(listed, agent)
-    if left == listed:
+    left, silent, _ = answering_hosts.ask(options.hosts, options.mpi_args)
+    if not silent:
         return places, None
-    silent = ", ".join(entry for entry in listed if entry not in left)
     wanted = options.np or hosts.slots(options.hosts)
     fitting = _fitting(wanted, hosts.slots(options.hosts), hosts.slots(",".join(left)), left)
     least = options.min_ranks or wanted
-    said = f"no answer from {silent} within {answering_hosts.LIMIT_SECONDS} s"
+    said = f"no answer from {', '.join(silent)} within {answering_hosts.LIMIT_SECONDS} s"
     if fitting < least:
         option = f"--min-ranks={least}" if options.min_ranks else "all, without --min-ranks"
         return places, f"{said}; {fitting} of {wanted} ranks have a place, expected {option}"

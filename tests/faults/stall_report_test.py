@@ -19,7 +19,7 @@ def reduce(name, communicator=None):
     adasum.allreduce_arrays(np.ones(10), "sum", communicator, name)
 
 def linger():
-    time.sleep(float(os.environ.get("LINGER", 5)))
+    time.sleep(float(os.environ.get("LINGER", 9)))
 
 def stop():
     # Another process has to wake it.
@@ -83,7 +83,7 @@ def _reports(done):
 
 def test_missing_ranks_are_named_once_and_with_their_stacks(tmp_path):
     timeline = tmp_path / "timeline.json"
-    options = ["--stall-warning=2", f"--timeline={timeline}"]
+    options = ["--stall-warning=1", f"--timeline={timeline}"]
     done = _run(tmp_path, "late", "elsewhere", "parts", options=options)
     reports = _reports(done)
     # All of the world.

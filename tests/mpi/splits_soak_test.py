@@ -10,12 +10,14 @@ import threading
 import time
 
 import numpy as np
+import pytest
 from tabulate import tabulate
 
 import tf_adasum as adasum
 from tf_adasum.collectives.native import lib
 
-# The long form, of //tests/mpi:splits_soak_test: ten minutes, more splits than MPI had tags for.
+# Of each half: a case of pytest's may take 500 s. The long form, of //tests/mpi:splits_soak_test,
+# is ten minutes in all, with more splits than MPI had tags for.
 NUM_SPLITS = int(os.environ.get("SPLITS_SOAK_SPLITS", "200"))
 SECONDS = float(os.environ.get("SPLITS_SOAK_SECONDS", "6"))
 NUM_SAMPLES = 60
@@ -89,7 +91,8 @@ def _use_a_part(number):
     part.close()
 
 
-def test_splits_beside_allreduces_at_full_speed_leave_the_process_as_it_was():
+@pytest.mark.parametrize("half", [1, 2])
+def test_splits_beside_allreduces_at_full_speed_leave_the_process_as_it_was(half):
     world = adasum.world()
     beside = _FullSpeed()
     beside.start()
@@ -106,7 +109,7 @@ def test_splits_beside_allreduces_at_full_speed_leave_the_process_as_it_was():
     if beside.error:
         raise beside.error
     assert not beside.is_alive()
-    print(f"rank {world.rank} of {world.size}: {beside.num_allreduces} allreduces of the world")
+    print(f"rank {world.rank}, half {half}: {beside.num_allreduces} allreduces of the world")
     shown = samples[:: max(1, len(samples) // 12)]
     print(tabulate(shown, ("seconds", "splits", *COLUMNS), "github", floatfmt=".1f"))
     assert beside.num_allreduces > SECONDS
@@ -124,5 +127,6 @@ def _check_flat(samples):
         if name.endswith("MiB"):
             assert growth < MOST_GROWTH_MIB, name
         else:
-            assert growth <= 0, name
+            # A close is under way in some samples and not in others.
+            assert min(last) <= min(first), name
             assert max(last) <= max(first) + MOST_UNDER_WAY, name

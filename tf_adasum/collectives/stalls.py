@@ -67,7 +67,8 @@ class StallWatch:
         self._seconds = seconds
         self._stalls: dict[Group, _Stall] = {}
         self._roll_calls: dict[Group, _RollCall] = {}
-        self._said: dict[Group, float] = {}  # when the stall began that was said last
+        # The operation that was told last, and since when it had waited.
+        self._said: dict[Group, tuple[str, float]] = {}
         self._look_soon_until = 0.0
         self._home = os.getpid()
         self._ends = threading.Event()
@@ -149,11 +150,11 @@ class StallWatch:
         if len(call.answers) < len(call.ranks) and now < call.end:
             return
         del self._roll_calls[group]
-        _, seconds = stall_report.stalled(call.answers)
+        operation, seconds = stall_report.stalled(call.answers)
         start = now - seconds
-        if seconds < self._seconds or self._is_said(group, start):
+        if seconds < self._seconds or self._is_said(group, operation, start):
             return  # it went on meanwhile, or a rank that came later has asked
-        self._said[group] = start
+        self._said[group] = operation, start
         text = stall_report.text(call.answers, call.ranks, self._places)
         print(f"tf_adasum: rank {self._mailbox.rank}: {text}", file=sys.stderr, flush=True)
         line = text.partition("\n")[0]
@@ -162,9 +163,12 @@ class StallWatch:
             if answer.operations:
                 self._send(rank, {"report": group, "text": line[:1000]}, waits)
 
-    def _is_said(self, group: Group, start: float) -> bool:
-        said = self._said.get(group)
-        return said is not None and abs(start - said) < _SAME_STALL_SECONDS + _ANSWER_SECONDS
+    def _is_said(self, group: Group, operation: str, start: float) -> bool:
+        said, since = self._said.get(group, ("", -math.inf))
+        # Answers come late, and the start seems so, too. Where ranks wait for unlike operations,
+        # any of them may seem to be the oldest.
+        late = _ANSWER_SECONDS if operation == said else 0.0
+        return abs(start - since) < _SAME_STALL_SECONDS + late
 
     def _note(self, group: Group, text: str, waits: dict) -> None:
         if group in waits:
