@@ -26,8 +26,17 @@ Leaves EmptyLeaves(const Leaves& like) {
   return leaves;
 }
 
-// L2, relative to the larger of the result and the largest input: where inputs cancel (a scalar
-// and its negative) the result may be as small as the rounding of the storage.
+void CheckInputsUntouched(const Leaves& inputs, const Leaves& before) {
+  for (size_t rank = 0; rank < inputs.size(); ++rank) {
+    for (size_t variable = 0; variable < inputs[0].size(); ++variable) {
+      const Elements& now = inputs[rank][variable];
+      CHECK_EQ(std::memcmp(now.bytes(), before[rank][variable].bytes(), now.num_bytes()), 0);
+    }
+  }
+}
+
+}  // namespace
+
 double Tolerance(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
@@ -42,17 +51,6 @@ double Tolerance(DType dtype) {
       return 0;
   }
 }
-
-void CheckInputsUntouched(const Leaves& inputs, const Leaves& before) {
-  for (size_t rank = 0; rank < inputs.size(); ++rank) {
-    for (size_t variable = 0; variable < inputs[0].size(); ++variable) {
-      const Elements& now = inputs[rank][variable];
-      CHECK_EQ(std::memcmp(now.bytes(), before[rank][variable].bytes(), now.num_bytes()), 0);
-    }
-  }
-}
-
-}  // namespace
 
 Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
   std::mt19937 random(size * 1000 + static_cast<int>(dtype));

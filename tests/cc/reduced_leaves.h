@@ -38,6 +38,11 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs,
                          Outputs where = Outputs::kApart,
                          const std::function<void()>& dawdle = nullptr, bool measures = false);
 
+// Of a result against the definition, in L2 and relative to the larger of the result and the
+// largest input: where inputs cancel (a scalar and its negative) the result may be as small as the
+// rounding of the storage.
+double Tolerance(DType dtype);
+
 // The first leaf's outputs are those of the tree in float64.
 void CheckAgainstTree(const char* reduction, const Leaves& inputs, const Leaves& outputs);
 // All leaves have the same bits.
