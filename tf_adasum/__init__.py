@@ -18,6 +18,7 @@ from tf_adasum import callbacks, optimizers
 from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.alltoall import alltoall
+from tf_adasum.collectives.arena import empty
 from tf_adasum.collectives.arrays import allreduce_arrays
 from tf_adasum.collectives.barrier import barrier
 from tf_adasum.collectives.broadcast import broadcast
@@ -48,6 +49,7 @@ __all__ = [
     "broadcast",
     "broadcast_variables",
     "callbacks",
+    "empty",
     "local_rank",
     "local_size",
     "optimizers",

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "cc/arena/heap_size.h"
 #include "cc/core/error.h"
 #include "cc/core/transport.h"
 
@@ -76,6 +77,15 @@ void ReadChunkBytes(const char* variable, int64_t* num_bytes) {
   *num_bytes = (value + kLine - 1) / kLine * kLine;
 }
 
+// The arena reads it before there is a communicator, and where nobody can be told.
+void CheckHeapBytes(const char* variable) {
+  const std::string text = Value(variable);
+  int64_t num_bytes = 0;
+  if (!text.empty() && !ParseHeapBytes(text.c_str(), &num_bytes)) {
+    Refuse(variable, kHeapBytesWanted, text);
+  }
+}
+
 void Set(const std::string& name, const std::string& value, CommunicatorOptions* options) {
   if (name == "timeline") {
     options->timeline = value;
@@ -96,6 +106,7 @@ CommunicatorOptions CommunicatorOptions::FromEnvironment(const GivenOptions& giv
   ReadCores("TF_ADASUM_CORES", &options.cores);
   ReadInstructionSet("TF_ADASUM_INSTRUCTION_SET", &options.instruction_set);
   ReadSwitch("TF_ADASUM_SHARED_MEMORY", &options.shared_memory);
+  CheckHeapBytes("TF_ADASUM_ARENA");
   ReadSwitch("TF_ADASUM_CUDA_IPC", &options.cuda.ipc);
   ReadSwitch("TF_ADASUM_CUDA_MPI", &options.cuda.mpi);
   ReadChunkBytes("TF_ADASUM_CUDA_STEP_BYTES", &options.cuda.chunk_bytes);

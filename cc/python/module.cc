@@ -13,6 +13,7 @@
 #include "cc/bootstrap/start_limit.h"
 #include "cc/collectives/simulate.h"
 #include "cc/engine/communicator_options.h"
+#include "cc/python/arena_arrays.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"
 #include "cc/reductions/reduction.h"
@@ -201,6 +202,7 @@ PYBIND11_MODULE(_native, module) {
   });
   module.def("mpi_version", &MpiVersion);
   module.def("mpi_contexts_in_use", &MpiContextsInUse);
+  DefineArena(module);
   module.def("shutdown_all", &ShutdownAll, NoGil());
   module.def("raise_interrupt", &RaiseInterrupt);
 }

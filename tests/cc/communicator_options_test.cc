@@ -85,6 +85,8 @@ TEST(WrongValuesAreRefusedWithTheirVariable) {
       {"TF_ADASUM_CORES", "3x"},
       {"TF_ADASUM_CORES", "4294967297"},
       {"TF_ADASUM_SHARED_MEMORY", "no"},
+      {"TF_ADASUM_ARENA", "no"},
+      {"TF_ADASUM_ARENA", "4096"},
       {"TF_ADASUM_CUDA_IPC", "false"},
       {"TF_ADASUM_CUDA_MPI", "2"},
       {"TF_ADASUM_INSTRUCTION_SET", "sse9"},

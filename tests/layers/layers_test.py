@@ -22,16 +22,17 @@ CXX_HOMES = {
 # Which folders of cc/ a folder may include besides itself and core.
 CXX_LAYERS = {
     "core": set(),
+    "arena": set(),
     "arithmetic": set(),
-    "transport": set(),
+    "transport": {"arena"},
     "reductions": set(),
     "algorithms": {"reductions"},
-    "engine": {"arithmetic", "transport"},
+    "engine": {"arena", "arithmetic", "transport"},
     "bootstrap": {"arithmetic", "engine", "transport"},
     "collectives": {"algorithms", "arithmetic", "engine", "reductions", "transport"},
     "cuda": {"algorithms", "bootstrap", "collectives", "engine"},
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
-    "python": {"arithmetic", "bootstrap", "collectives", "engine", "reductions"},
+    "python": {"arena", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
 }
 # The same in Python: what a package or a folder of tf_adasum may import besides itself.
 PYTHON_LAYERS = {"adasumrun": set()}
@@ -40,7 +41,7 @@ for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callba
 NATIVE_USERS = {
     *("allgather", "allreduce", "alltoall", "barrier", "broadcast", "communicator", "device"),
     *("gradients", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
-    "stalls",
+    *("arena", "stalls"),
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
@@ -158,8 +159,19 @@ def test_an_import_that_runs_back_is_found():
 
 
 def test_one_file_of_cc_reads_the_environment():
+    """And one more, since the arena is there before any communicator, also without this library."""
     readers = {_path(source) for source in _cc_files() if "getenv(" in source.read_text()}
-    assert readers == {"cc/engine/communicator_options.cc"}
+    assert readers == {"cc/engine/communicator_options.cc", "cc/arena/heap_size.cc"}
+
+
+def test_the_arena_depends_on_nothing():
+    """It is preloaded: what it includes of the project would be in the process twice."""
+    sources = [source for source in _cc_files() if _path(source).startswith("cc/arena/")]
+    included = {name for source in sources for name in _INCLUDE.findall(source.read_text())}
+    assert "cc/arena/arena.h" in included
+    assert {name for name in included if "/" in name and not name.startswith("cc/arena/")} <= {
+        name for name in included if name.startswith("sys/")
+    }
 
 
 def test_native_library_has_few_users():

@@ -1,0 +1,47 @@
+"""NumPy arrays in memory that the other ranks of the host read in place."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_adasum.collectives import native
+
+
+def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -> np.ndarray:
+    """Returns a new array, without initial values, that other ranks of the host can read in place.
+
+    Where ranks share memory, what is reduced is first copied to where the others can read it.
+    Arrays made here lie there from the start. Ranks of adasumrun have large tensors there too.
+
+    Args:
+        shape: a number, or a list of them.
+        dtype: of its elements.
+
+    Returns:
+        A C-contiguous array: of `np.empty`, where that memory is used up, switched off
+        (TF_ADASUM_ARENA=0) or a forked child asks for it, and for dtypes of Python's objects.
+
+    Raises:
+        ValueError: if a dimension is negative.
+        TypeError: if a dimension is no number, or there is no such dtype.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> gradient = adasum.empty([2, 3])
+        >>> gradient[:] = 1
+        >>> adasum.allreduce_arrays(gradient)
+        >>> gradient.shape
+        (2, 3)
+    """
+    dtype = np.dtype(dtype)
+    try:
+        dimensions = [operator.index(shape)]
+    except TypeError:
+        dimensions = [operator.index(size) for size in shape]
+    if dtype.hasobject or min(dimensions, default=0) < 0:
+        return np.empty(dimensions, dtype)
+    array = native.lib.empty_in_arena(dimensions, dtype)
+    return np.empty(dimensions, dtype) if array is None else array
