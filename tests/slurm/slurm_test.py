@@ -66,8 +66,8 @@ class Job:
         what = f"batch {number} of\n{self.log()}"
         self._cluster._await(lambda: len(self.batches()) >= number, what, LIMIT_SECONDS)
 
-    def wait_for(self, state: str) -> None:
-        self._cluster.wait_for(self.number, state, LIMIT_SECONDS)
+    def wait_for(self, state: str, limit_seconds: float = LIMIT_SECONDS) -> None:
+        self._cluster.wait_for(self.number, state, limit_seconds)
 
     def field(self, name: str) -> str:
         return self._cluster.field(self.number, name)
@@ -120,9 +120,10 @@ def test_a_job_that_is_requeued_goes_on(cluster, undisturbed, tmp_path):
 
 def test_a_signal_before_the_time_limit_is_enough(cluster, undisturbed, tmp_path):
     job = Job(cluster, tmp_path)
-    # The limit is a minute; Slurm sends the signal to the script up to a minute early.
-    job.submit("--time=1", "--signal=B:TERM@50")
-    job.wait_for("FAILED")
+    # Slurm sends the signal to the script up to a minute early: 60 to 120 s after its start, and
+    # the job trains from some 20 s on, for two minutes.
+    job.submit("--time=3", "--signal=B:TERM@60", "--export=ALL,BATCH_SECONDS=1")
+    job.wait_for("FAILED", 2 * LIMIT_SECONDS)
     assert job.field("ExitCode") == "143:0"
     assert "asked the ranks to back up and end" in job.log()
     job.finish()
