@@ -25,7 +25,8 @@ def rows(
     medians = {method: float(np.median(seconds)) for method, seconds in timings.items()}
     out = []
     for method, seconds in timings.items():
-        place = ", in place" if method.endswith(", in place") else ""
+        is_in_place = method.endswith((", in place", ", nothing packed"))
+        place = ", in place" if is_in_place else ""
         best_mpi = min(medians[f"mpi flat{place}"], medians[f"mpi one by one{place}"])
         algbw = num_bytes / medians[method]
         low, high = np.percentile(seconds, [25, 75])

@@ -4,9 +4,10 @@
 #include <vector>
 
 #include "cc/algorithms/chunks.h"
+#include "cc/algorithms/for_each_peer.h"
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/schedule.h"
-#include "cc/algorithms/tree_weights.h"
+#include "cc/algorithms/weights_of_leaves.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {
@@ -33,12 +34,13 @@ constexpr int64_t kTileBytes = int64_t{32} << 10;
 class Direct {
  public:
   Direct(const LeafTensors& tensors, const CollectiveContext& context)
-      : reduction_(context.reduction),
+      : tensors_(tensors),
+        context_(context),
+        reduction_(context.reduction),
         transport_(context.transport),
         arithmetic_(context.arithmetic),
         scratch_(context.scratch),
         buffer_(tensors, context),
-        norms_(tensors.norms),
         rank_(transport_.rank()),
         size_(transport_.size()),
         tree_(MakeTree(size_)),
@@ -59,18 +61,14 @@ class Direct {
   Range Part(int rank) const { return PartOf(rank, size_, buffer_.all().size()); }
   Chunks MakeChunks() const;
 
-  // Calls visit(peer) for all other leaves, those behind this one first: not all at the same.
-  template <typename Visit>
-  void ForEachPeer(Visit visit) const {
-    for (int shift = 1; shift < size_; ++shift) visit((rank_ + shift) % size_);
-  }
   // Sends `Send offer(peer)` to all peers, and only then receives: calls take(peer, address) with
   // what each sends, which has `Range wanted(peer)`. No message carries an empty range. The last
   // chunk of a part may be one; its slots are reused only behind a chunk that all peers receive.
   template <typename Offers, typename Wanted, typename Take>
   void Exchange(Offers offer, Wanted wanted, Take take) {
-    ForEachPeer([&](int peer) { transport_.Exchange(offer(peer), {peer, nullptr, 0}); });
-    ForEachPeer([&](int peer) {
+    ForEachPeer(transport_,
+                [&](int peer) { transport_.Exchange(offer(peer), {peer, nullptr, 0}); });
+    ForEachPeer(transport_, [&](int peer) {
       const int64_t num_bytes = buffer_.Bytes(wanted(peer));
       take(peer, transport_.Exchange({peer, nullptr, 0}, {peer, nullptr, num_bytes}));
     });
@@ -93,7 +91,6 @@ class Direct {
   }
 
   bool LearnWeights();
-  std::vector<double> SumOverLeaves(std::vector<double> grams);
   void Pack(int64_t i);
   void Offer(int64_t i);
   void CombineChunks();
@@ -101,12 +98,13 @@ class Direct {
   void CombineTile(Range tile, std::vector<const void*> runs, char* result);
   void GiveBack(int64_t i);
 
+  const LeafTensors& tensors_;
+  const CollectiveContext& context_;
   const Reduction& reduction_;
   Transport& transport_;
   Arithmetic& arithmetic_;
   LeafScratch& scratch_;
   FusionBuffer buffer_;
-  SquaredNorms* const norms_;
   const int rank_;
   const int size_;
   const std::vector<TreeNode> tree_;
@@ -127,7 +125,8 @@ Chunks Direct::MakeChunks() const {
 
 // The other leaves' parts of this leaf's vector.
 void Direct::Pack(int64_t i) {
-  ForEachPeer([&](int peer) { buffer_.Packed(chunks_.Of(Part(peer), i), PackedSlot(i, peer)); });
+  ForEachPeer(transport_,
+              [&](int peer) { buffer_.Packed(chunks_.Of(Part(peer), i), PackedSlot(i, peer)); });
 }
 
 void Direct::Offer(int64_t i) {
@@ -150,46 +149,12 @@ std::vector<const void*> Direct::Runs(int64_t i, int64_t begin) {
 }
 
 bool Direct::LearnWeights() {
-  const int64_t num_segments = buffer_.num_segments();
-  std::vector<double> grams(num_segments * GramSize(size_));
+  std::vector<double> grams(buffer_.num_segments() * GramSize(size_));
   for (int64_t i = 0; i < chunks_.size(); ++i) {
     Offer(i);
     arithmetic_.AddGrams(buffer_.dtype(), size_, Stacks(i, nullptr), grams.data());
   }
-  grams = SumOverLeaves(std::move(grams));
-  weights_.resize(num_segments * size_);
-  for (int64_t segment = 0; segment < num_segments; ++segment) {
-    if (!WeightsOfTree(reduction_, tree_, size_, buffer_.dtype(), &grams[segment * GramSize(size_)],
-                       &weights_[segment * size_])) {
-      return false;
-    }
-    if (norms_ != nullptr) {
-      norms_[segment] =
-          NormsOfSum(size_, &grams[segment * GramSize(size_)], &weights_[segment * size_]);
-    }
-  }
-  return true;
-}
-
-// In the order of the leaves, so that all have the same bits.
-std::vector<double> Direct::SumOverLeaves(std::vector<double> grams) {
-  const size_t count = grams.size();
-  const int64_t num_bytes = static_cast<int64_t>(count * sizeof(double));
-  std::vector<double> all(size_ * count);
-  auto send = [&](int peer) { return Send{peer, grams.data(), num_bytes}; };
-  auto receive = [&](int peer) { return Recv{peer, &all[peer * count], num_bytes}; };
-  if (num_bytes <= transport_.ShortBytes()) {
-    ForEachPeer([&](int peer) { transport_.SendRecv(send(peer), {peer, nullptr, 0}); });
-    ForEachPeer([&](int peer) { transport_.SendRecv({peer, nullptr, 0}, receive(peer)); });
-  } else {
-    ForEachPeer([&](int peer) {
-      transport_.SendRecv(send(peer), receive((2 * rank_ + size_ - peer) % size_));
-    });
-  }
-  std::copy(grams.begin(), grams.end(), all.begin() + rank_ * count);
-  std::vector<double> sums(all.begin(), all.begin() + count);
-  for (size_t i = count; i < all.size(); ++i) sums[i % count] += all[i];
-  return sums;
+  return WeightsOfLeaves(tensors_, context_, tree_, std::move(grams), &weights_);
 }
 
 // From the last chunk to the first: the last chunks are still in the cache. Slots are reused

@@ -8,6 +8,8 @@
 #include "cc/algorithms/halving_doubling.h"
 #include "cc/algorithms/recursive_doubling.h"
 #include "cc/algorithms/schedule.h"
+#include "cc/algorithms/shared_tensors.h"
+#include "cc/algorithms/zero_copy.h"
 
 namespace adasum {
 
@@ -60,6 +62,13 @@ void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) 
   }
 }
 
+// Without copies if all can reach all tensors.
+bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
+  SharedTensors shared(tensors, context);
+  if (shared.Find()) return ZeroCopyAllreduce(tensors, context, shared);
+  return DirectAllreduce(tensors, context);
+}
+
 void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
   const int64_t num_bytes = tensors.segments.num_elements() * ElementBytes(tensors.dtype);
   if (num_bytes == 0) {
@@ -72,7 +81,7 @@ void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
   }
   const Algorithm algorithm = SelectAlgorithm(context.transport, num_bytes);
   if (algorithm == Algorithm::kRecursiveDoubling) return RecursiveDoubling(tensors, context);
-  if (algorithm == Algorithm::kDirect && DirectAllreduce(tensors, context)) return;
+  if (algorithm == Algorithm::kDirect && Direct(tensors, context)) return;
   HalvingDoubling(tensors, context);
 }
 

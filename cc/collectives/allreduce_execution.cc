@@ -54,9 +54,9 @@ class Execution {
     if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
       state_.scratch.resize(num_replicas_);
     }
-    const StreamingStorePolicy::Kind kind{tensors_.reduction,
-                                          tensors_.outputs[0] == tensors_.inputs[0][0],
-                                          segments_.num_elements() * ElementBytes(tensors_.dtype)};
+    const StreamingStorePolicy::Kind kind{
+        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0],
+        segments_.num_elements() * ElementBytes(tensors_.dtype), LiesInReach()};
     const bool is_large = kind.num_bytes >= kMoreThanCached;
     const bool uses_streaming_stores =
         is_large && state_.streaming_store_policy.UsesStreamingStores(kind);
@@ -88,6 +88,19 @@ class Execution {
     TimelineSpan span(context_.timeline, "across hosts");
     hierarchy.CombineHosts(*spec_.across, tensors_.dtype, segments_, tensors_.outputs, arithmetic,
                            tensors_.norms);
+  }
+
+  // Whether the longest tensor lies where peers reach it; mostly all or none do.
+  bool LiesInReach() const {
+    if (num_replicas_ > 1 || segments_.size() == 0) return false;
+    const auto bytes = [&](int64_t i) {
+      return (segments_.offset(i + 1) - segments_.offset(i)) * ElementBytes(tensors_.dtype);
+    };
+    int64_t longest = 0;
+    for (int64_t i = 1; i < segments_.size(); ++i) {
+      if (bytes(i) > bytes(longest)) longest = i;
+    }
+    return context_.transport.Locate(tensors_.inputs[0][longest], bytes(longest)) >= 0;
   }
 
   // Over all replicas of all ranks, in one tree, or of the ranks of this host alone where there is

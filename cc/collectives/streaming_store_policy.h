@@ -19,7 +19,8 @@ class StreamingStorePolicy {
   struct Kind {
     std::string reduction;
     bool is_in_place;
-    int64_t num_bytes;  // at least 1; alike within a factor of two
+    int64_t num_bytes;         // at least 1; alike within a factor of two
+    bool is_in_reach = false;  // the tensors lie where peers reach them (Transport::Locate)
   };
 
   // For the next collective of this kind.
@@ -54,10 +55,10 @@ class StreamingStorePolicy {
 
   Known& Of(const Kind& kind) {
     int size = std::ilogb(static_cast<double>(kind.num_bytes));
-    return known_[{kind.reduction, kind.is_in_place, size}];
+    return known_[{kind.reduction, kind.is_in_place, kind.is_in_reach, size}];
   }
 
-  std::map<std::tuple<std::string, bool, int>, Known> known_;
+  std::map<std::tuple<std::string, bool, bool, int>, Known> known_;
 };
 
 }  // namespace adasum

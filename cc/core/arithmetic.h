@@ -37,7 +37,7 @@ struct Coefficients {
 // So many vectors may meet at once.
 constexpr int kMostOperands = 8;
 
-// As Piece, with the values of several leaves; null behind the last. No operand may overlap `out`.
+// As Piece, with the values of several leaves; null behind the last.
 struct Stack {
   int64_t segment;
   const void* operands[kMostOperands] = {};

@@ -13,6 +13,10 @@ void* Transport::Workspace(int64_t) {
   throw Error(ErrorCode::kInternal, "This transport has no workspace of its own.");
 }
 
+void* Transport::Located(int, int64_t, int64_t) {
+  throw Error(ErrorCode::kInternal, "This transport shares no tensors.");
+}
+
 bool SharesMemory(const Transport& transport, int peer) {
   return transport.requires_workspace() && transport.CanRead(peer);
 }

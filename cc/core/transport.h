@@ -112,6 +112,20 @@ class Transport {
   // else's. What was a NumPy array is still the user's to read, and may change under their eyes.
   virtual bool HasAbandoned() const { return false; }
 
+  // Whether ranks can read and write each other's tensors where they lie; the same on all ranks. It
+  // takes memory that all have mapped: Locate says of each tensor whether it lies there.
+  virtual bool SharesTensors() const { return false; }
+
+  // Where peers find these bytes of this rank's; -1 where they can't.
+  virtual int64_t Locate(const void* /*bytes*/, int64_t /*num_bytes*/) const { return -1; }
+
+  // The bytes that a peer found by Locate. Throws Internal if they are not in its shared memory.
+  virtual void* Located(int peer, int64_t location, int64_t num_bytes);
+
+  // Whether peers may write from now on where this rank has located tensors. A collective that
+  // fails meanwhile leaves them abandoned: a peer that was stopped may go on writing.
+  virtual void LendTensors(bool /*are_lent*/) {}
+
   // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.
   virtual void Begin() {}
 

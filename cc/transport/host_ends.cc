@@ -15,6 +15,8 @@ namespace {
 using Ends = std::vector<std::unique_ptr<ShmTransport>>;
 
 constexpr char kYes[] = "yes";
+// The files, but not the arenas in which tensors lie.
+constexpr char kFilesOnly[] = "files only";
 // Unwanted, or another rank has the reason.
 constexpr char kNotTried[] = "not tried";
 
@@ -27,12 +29,13 @@ Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
   return ends;
 }
 
-// kYes, or why not.
+// kYes, kFilesOnly, or why not.
 std::string Connect(const Ends& ends, const std::vector<std::string>& addresses) {
   if (static_cast<int>(addresses.size()) != ends[0]->size()) return kNotTried;
   try {
     for (const auto& end : ends) end->Connect(addresses);
-    return kYes;
+    // Where a process has several leaves their tensors are packed.
+    return ends.size() == 1 && ends[0]->MapArenas(addresses) ? kYes : kFilesOnly;
   } catch (const Error& error) {
     return error.what();
   }
@@ -73,14 +76,18 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
   }
   if (!ends.empty()) answer = Connect(ends, on_host);
   const std::vector<std::string> answers = GatherTexts(ranks, answer);
-  bool all_can = true;
+  bool all_can = true, share_tensors = true;
   int first = -1;  // of those with a reason
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    all_can = all_can && answers[rank] == kYes;
-    if (first < 0 && answers[rank] != kYes && answers[rank] != kNotTried) first = rank;
+    const bool can = answers[rank] == kYes || answers[rank] == kFilesOnly;
+    all_can = all_can && can;
+    share_tensors = share_tensors && answers[rank] == kYes;
+    if (first < 0 && !can && answers[rank] != kNotTried) first = rank;
   }
   if (first >= 0) Tell(ranks.rank(), first, answers[first]);
-  return all_can ? std::move(ends) : Ends();
+  if (!all_can) return Ends();
+  if (share_tensors) ends[0]->ShareTensors();
+  return ends;
 }
 
 }  // namespace adasum

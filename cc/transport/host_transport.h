@@ -41,7 +41,17 @@ class HostTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }
-  bool HasAbandoned() const override { return mpi_->HasAbandoned(); }
+  bool HasAbandoned() const override { return mpi_->HasAbandoned() || shm_->HasAbandoned(); }
+  bool SharesTensors() const override {
+    return shm_->SharesTensors() && shm_->size() == mpi_->size();
+  }
+  int64_t Locate(const void* bytes, int64_t num_bytes) const override {
+    return shm_->Locate(bytes, num_bytes);
+  }
+  void* Located(int peer, int64_t location, int64_t num_bytes) override {
+    return shm_->Located(index_on_host_[peer], location, num_bytes);
+  }
+  void LendTensors(bool are_lent) override { shm_->LendTensors(are_lent); }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
   bool requires_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }

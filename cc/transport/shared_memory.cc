@@ -30,14 +30,14 @@ std::unique_ptr<SharedMemory> SharedMemory::Create(int64_t num_bytes) {
   return memory;
 }
 
-std::unique_ptr<SharedMemory> SharedMemory::OpenOf(int64_t pid, int fd) {
+std::unique_ptr<SharedMemory> SharedMemory::OpenOf(int64_t pid, int fd, Pages pages) {
   std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0) ThrowErrno("open " + path);
   std::unique_ptr<SharedMemory> memory(new SharedMemory(opened));
   struct stat status;
   if (fstat(opened, &status) != 0) ThrowErrno("fstat " + path);
-  memory->Map(status.st_size);
+  memory->Map(status.st_size, pages);
   return memory;
 }
 
@@ -67,10 +67,10 @@ void SharedMemory::Follow(int64_t num_bytes) {
   Map(num_bytes);
 }
 
-void SharedMemory::Map(int64_t num_bytes) {
-  // Filled now rather than page by page in the middle of the first exchange.
-  constexpr int kFlags = MAP_SHARED | MAP_POPULATE;
-  void* base = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, kFlags, fd_, 0);
+void SharedMemory::Map(int64_t num_bytes, Pages pages) {
+  // What is all used is filled now rather than page by page in the middle of the first exchange.
+  const int flags = MAP_SHARED | (pages == Pages::kAtOnce ? MAP_POPULATE : MAP_NORESERVE);
+  void* base = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, flags, fd_, 0);
   if (base == MAP_FAILED) {
     ThrowErrno("mmap of " + std::to_string(num_bytes) + " bytes of shared memory");
   }

@@ -14,9 +14,12 @@ class SharedMemory {
   // A new file of this size, mapped for writing. Throws Internal if the system refuses.
   static std::unique_ptr<SharedMemory> Create(int64_t num_bytes);
 
+  // When a mapping gets the pages that it shows: at once, or each when it is used first.
+  enum class Pages { kAtOnce, kOnUse };
+
   // The file that process `pid` holds open as `fd`, mapped in its current size. The owner must
   // be the same user. Throws Internal if it can't be opened.
-  static std::unique_ptr<SharedMemory> OpenOf(int64_t pid, int fd);
+  static std::unique_ptr<SharedMemory> OpenOf(int64_t pid, int fd, Pages pages = Pages::kAtOnce);
 
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -33,7 +36,7 @@ class SharedMemory {
 
  private:
   explicit SharedMemory(int fd) : fd_(fd) {}
-  void Map(int64_t num_bytes);
+  void Map(int64_t num_bytes, Pages pages = Pages::kAtOnce);
 
   int fd_;
   char* base_ = nullptr;

@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "cc/arena/arena.h"
 #include "cc/core/error.h"
 #include "cc/transport/peer_bytes.h"
 
@@ -49,6 +50,46 @@ struct FileOffset {
   int64_t file_bytes;
 };
 
+struct FileAddress {
+  int fd = -1;  // -1: there is none
+  uint64_t token = 0;
+};
+
+// Where a peer's memory is.
+struct ShmAddress {
+  int64_t pid = 0;
+  FileAddress file;
+  FileAddress arena;
+};
+
+ShmAddress ParseAddress(const std::string& text, int peer) {
+  std::istringstream in(text);
+  ShmAddress address;
+  in >> address.pid >> address.file.fd >> address.file.token;
+  in >> address.arena.fd >> address.arena.token;
+  if (!in || address.pid <= 0 || address.file.fd < 0) {
+    RefuseBytes(peer, "an address of its memory", text);
+  }
+  return address;
+}
+
+// Throws Internal if it can't be opened or is not what its address says.
+std::unique_ptr<SharedMemory> OpenFile(int64_t pid, const FileAddress& address,
+                                       SharedMemory::Pages pages, int64_t least_bytes, int peer) {
+  std::unique_ptr<SharedMemory> memory = SharedMemory::OpenOf(pid, address.fd, pages);
+  if (memory->size() < least_bytes) {
+    RefuseBytes(peer, "a file of " + std::to_string(least_bytes) + " bytes or more",
+                std::to_string(memory->size()));
+  }
+  uint64_t found = 0;
+  std::memcpy(&found, memory->base(), sizeof(found));
+  if (found != address.token) {
+    throw Error(ErrorCode::kInternal,
+                "Process " + std::to_string(pid) + " here is not rank " + std::to_string(peer));
+  }
+  return memory;
+}
+
 }  // namespace
 
 ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
@@ -61,32 +102,49 @@ ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
 ShmTransport::~ShmTransport() = default;
 
 std::string ShmTransport::Address() const {
+  const ArenaMemory arena = Arena::OfProcess().memory();
   std::ostringstream out;
-  out << getpid() << ' ' << own_->fd() << ' ' << token_;
+  out << getpid() << ' ' << own_->fd() << ' ' << token_ << ' ' << arena.fd << ' ' << arena.token;
   return out.str();
 }
 
 void ShmTransport::Connect(const std::vector<std::string>& addresses) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    std::istringstream in(addresses[peer]);
-    int64_t pid = 0;
-    int fd = -1;
-    uint64_t token = 0, found = 0;
-    in >> pid >> fd >> token;
-    if (!in || pid <= 0 || fd < 0) RefuseBytes(peer, "an address of its memory", addresses[peer]);
-    std::unique_ptr<SharedMemory> memory = SharedMemory::OpenOf(pid, fd);
-    if (memory->size() < WorkspaceBegin()) {
-      RefuseBytes(peer, "a file of " + std::to_string(WorkspaceBegin()) + " bytes or more",
-                  std::to_string(memory->size()));
-    }
-    std::memcpy(&found, memory->base(), sizeof(found));
-    if (found != token) {
-      throw Error(ErrorCode::kInternal,
-                  "Process " + std::to_string(pid) + " here is not rank " + std::to_string(peer));
-    }
-    peers_[peer].memory = std::move(memory);
+    const ShmAddress address = ParseAddress(addresses[peer], peer);
+    peers_[peer].memory =
+        OpenFile(address.pid, address.file, SharedMemory::Pages::kAtOnce, WorkspaceBegin(), peer);
   }
+}
+
+bool ShmTransport::MapArenas(const std::vector<std::string>& addresses) {
+  try {
+    for (int rank = 0; rank < size(); ++rank) {
+      const ShmAddress address = ParseAddress(addresses[rank], rank);
+      if (address.arena.fd < 0) return false;
+      if (rank == rank_) continue;
+      peers_[rank].arena =
+          OpenFile(address.pid, address.arena, SharedMemory::Pages::kOnUse, kHeaderBytes, rank);
+    }
+  } catch (const Error&) {
+    return false;  // for lack of addresses, say; what is packed finds its way
+  }
+  return true;
+}
+
+int64_t ShmTransport::Locate(const void* bytes, int64_t num_bytes) const {
+  const Arena& arena = Arena::OfProcess();
+  if (!arena.Holds(bytes, num_bytes)) return -1;
+  return static_cast<const char*>(bytes) - arena.memory().base;
+}
+
+void* ShmTransport::Located(int peer, int64_t location, int64_t num_bytes) {
+  const SharedMemory& arena = *peers_[peer].arena;
+  if (location < 0 || location > arena.size() - num_bytes) {
+    RefuseBytes(peer, "bytes of its arena of " + std::to_string(arena.size()),
+                "an offset of " + std::to_string(location));
+  }
+  return arena.base() + location;
 }
 
 ShmBox* ShmTransport::Box(const SharedMemory& owner, int receiver) {

@@ -29,6 +29,10 @@ class ShmTransport : public Transport {
   // Opens the files of all ranks; addresses[rank()] is ignored. Throws Internal if one can't be
   // opened or is not what its address says.
   void Connect(const std::vector<std::string>& addresses);
+  // Maps the arenas of all ranks. Returns false if one has none, or it can't be mapped; the ranks
+  // share tensors if all of them say so.
+  bool MapArenas(const std::vector<std::string>& addresses);
+  void ShareTensors() { shares_tensors_ = true; }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
@@ -39,6 +43,11 @@ class ShmTransport : public Transport {
   int64_t ShortBytes() const override { return kShortBytes; }
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool requires_workspace() const override { return true; }
+  bool SharesTensors() const override { return shares_tensors_; }
+  int64_t Locate(const void* bytes, int64_t num_bytes) const override;
+  void* Located(int peer, int64_t location, int64_t num_bytes) override;
+  void LendTensors(bool are_lent) override { has_lent_ = are_lent; }
+  bool HasAbandoned() const override { return has_lent_; }
   // Workspaces start again at the same offset, which the cache may still have.
   void Begin() override { newest_begin_ = newest_end_ = WorkspaceBegin(); }
   // Two calls in a row return memory that does not overlap, so that peers may go on reading one
@@ -67,6 +76,7 @@ class ShmTransport : public Transport {
   // Sequence numbers of the pieces that went through a pair of boxes.
   struct Peer {
     std::unique_ptr<SharedMemory> memory;  // null for this rank itself
+    std::unique_ptr<SharedMemory> arena;   // null where tensors are not shared
     uint64_t num_sent = 0;
     uint64_t num_received = 0;
   };
@@ -80,6 +90,8 @@ class ShmTransport : public Transport {
   const uint64_t token_;  // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;
   std::vector<Peer> peers_;
+  bool shares_tensors_ = false;
+  bool has_lent_ = false;
   // The newest workspace, as offsets into the file.
   int64_t newest_begin_;
   int64_t newest_end_;

@@ -35,6 +35,14 @@ class TracedTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }
   bool HasAbandoned() const override { return inner_->HasAbandoned(); }
   bool requires_workspace() const override { return inner_->requires_workspace(); }
+  bool SharesTensors() const override { return inner_->SharesTensors(); }
+  int64_t Locate(const void* bytes, int64_t num_bytes) const override {
+    return inner_->Locate(bytes, num_bytes);
+  }
+  void* Located(int peer, int64_t location, int64_t num_bytes) override {
+    return inner_->Located(peer, location, num_bytes);
+  }
+  void LendTensors(bool are_lent) override { inner_->LendTensors(are_lent); }
   void Begin() override { inner_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
 

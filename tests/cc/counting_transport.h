@@ -41,9 +41,19 @@ class CountingTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override { return inner_.TakesDeviceMemory(peer); }
   bool requires_workspace() const override { return inner_.requires_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
+  bool SharesTensors() const override { return inner_.SharesTensors(); }
+  int64_t Locate(const void* bytes, int64_t count) const override {
+    return inner_.Locate(bytes, count);
+  }
+  void* Located(int peer, int64_t location, int64_t count) override {
+    ++num_located;
+    return inner_.Located(peer, location, count);
+  }
+  void LendTensors(bool are_lent) override { inner_.LendTensors(are_lent); }
 
   int64_t num_bytes = 0;
   int64_t num_messages = 0;
+  int64_t num_located = 0;  // tensors of peers that were read where they lie
 
  private:
   Transport& inner_;

@@ -105,6 +105,8 @@ double HalfUlp(DType dtype, double value) {
   return std::ldexp(0.5, std::max(exponent, format.least_exponent) - format.mantissa_bits);
 }
 
+std::atomic<int> InArena::num_alive_{0};
+
 Elements::Elements(DType dtype, int64_t count, int misalignment)
     : dtype_(dtype),
       count_(count),

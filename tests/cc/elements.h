@@ -3,9 +3,13 @@
 #ifndef ADASUM_TESTS_CC_ELEMENTS_H_
 #define ADASUM_TESTS_CC_ELEMENTS_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <vector>
 
+#include "cc/arena/arena.h"
 #include "cc/core/dtype.h"
 
 namespace adasum {
@@ -38,6 +42,36 @@ void Set(DType dtype, void* elements, int64_t index, double value);
 // Half the distance between neighbours of the dtype at |value|: the rounding error of one store.
 double HalfUlp(DType dtype, double value);
 
+// While one lives, new Elements are made in the process's arena, where peers can reach them.
+class InArena {
+ public:
+  InArena() { ++num_alive_; }
+  ~InArena() { --num_alive_; }
+  InArena(const InArena&) = delete;
+  InArena& operator=(const InArena&) = delete;
+  static bool IsAsked() { return num_alive_ > 0; }
+
+ private:
+  static std::atomic<int> num_alive_;
+};
+
+// For std::vector: of the arena where that is asked for.
+template <typename T>
+struct ElementsAllocator {
+  using value_type = T;
+  T* allocate(size_t count) {
+    if (!InArena::IsAsked()) return std::allocator<T>().allocate(count);
+    void* block = Arena::OfProcess().Allocate(count * sizeof(T), 64);
+    if (block == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(block);
+  }
+  void deallocate(T* block, size_t count) {
+    if (!Arena::OfProcess().Free(block)) std::allocator<T>().deallocate(block, count);
+  }
+  bool operator==(const ElementsAllocator&) const { return true; }
+  bool operator!=(const ElementsAllocator&) const { return false; }
+};
+
 // Elements in memory that begins `misalignment` bytes behind a multiple of 64.
 class Elements {
  public:
@@ -61,7 +95,7 @@ class Elements {
   DType dtype_;
   int64_t count_;
   int misalignment_;
-  std::vector<char> memory_;
+  std::vector<char, ElementsAllocator<char>> memory_;
   char* begin_;
 };
 

@@ -76,7 +76,8 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
   Outcome outcome{EmptyLeaves(inputs),
                   std::vector<int64_t>(inputs.size()),
                   std::vector<int64_t>(inputs.size()),
-                  {inputs.size(), std::vector<SquaredNorms>(inputs[0].size())}};
+                  {inputs.size(), std::vector<SquaredNorms>(inputs[0].size())},
+                  std::vector<int64_t>(inputs.size())};
   std::vector<int64_t> counts;
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
   const Segments segments(counts);
@@ -102,6 +103,7 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
     }
     outcome.bytes_sent[rank] = transport.num_bytes;
     outcome.num_messages[rank] = transport.num_messages;
+    outcome.num_located[rank] = transport.num_located;
   });
   outcome.algorithm = SelectAlgorithm(world.transport(0),
                                       segments.num_elements() * ElementBytes(inputs[0][0].dtype()));

@@ -29,6 +29,7 @@ struct Outcome {
   std::vector<int64_t> bytes_sent;
   std::vector<int64_t> num_messages;
   std::vector<std::vector<SquaredNorms>> norms;  // norms[leaf][variable]
+  std::vector<int64_t> num_located;  // tensors of peers that each leaf reached where they lie
   Algorithm algorithm = Algorithm::kRecursiveHalving;
 };
 

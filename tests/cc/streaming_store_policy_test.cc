@@ -40,9 +40,10 @@ TEST(OneKindSaysNothingOfAnother) {
   const StreamingStorePolicy::Kind kinds[] = {{"adasum", true, 1 << 24},
                                               {"adasum", false, 1 << 24},
                                               {"sum", true, 1 << 24},
-                                              {"adasum", true, 1 << 26}};
-  for (int k = 0; k < 4; ++k) RunMany(&choice, kinds[k], k % 2 ? 1 : 2, k % 2 ? 2 : 1, 130);
-  for (int k = 0; k < 4; ++k) {
+                                              {"adasum", true, 1 << 26},
+                                              {"adasum", true, 1 << 26, true}};
+  for (int k = 0; k < 5; ++k) RunMany(&choice, kinds[k], k % 2 ? 1 : 2, k % 2 ? 2 : 1, 130);
+  for (int k = 0; k < 5; ++k) {
     int num_past = RunMany(&choice, kinds[k], k % 2 ? 1 : 2, k % 2 ? 2 : 1, 130);
     CHECK_TRUE(k % 2 ? num_past >= 115 : num_past <= 15);
   }

@@ -74,7 +74,7 @@ class PostedTransport : public CopyingTransport {
 }  // namespace
 
 const char* WireName(Wire wire) {
-  const char* names[] = {"threads", "copies", "shared memory", "posted"};
+  const char* names[] = {"threads", "copies", "shared memory", "shared tensors", "posted"};
   return names[static_cast<int>(wire)];
 }
 
@@ -97,8 +97,8 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
     waits_.back()->timeouts.silence_seconds = silence_seconds;
     waits_.back()->timeouts.mismatch_seconds = mismatch_seconds;
   }
-  if (wire == Wire::kSharedMemory) {
-    ConnectSharedMemory();
+  if (wire == Wire::kSharedMemory || wire == Wire::kSharedTensors) {
+    ConnectSharedMemory(wire == Wire::kSharedTensors);
     return;
   }
   hub_ = std::make_unique<Hub>(size, silence_seconds);
@@ -113,7 +113,7 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
   }
 }
 
-void World::ConnectSharedMemory() {
+void World::ConnectSharedMemory(bool shares_tensors) {
   const int size = static_cast<int>(waits_.size());
   std::vector<ShmTransport*> ends;
   std::vector<std::string> addresses;
@@ -124,6 +124,11 @@ void World::ConnectSharedMemory() {
     transports_.push_back(std::move(end));
   }
   for (ShmTransport* end : ends) end->Connect(addresses);
+  if (!shares_tensors) return;
+  for (ShmTransport* end : ends) {
+    if (!end->MapArenas(addresses)) throw Error(ErrorCode::kInternal, "Expected an arena.");
+    end->ShareTensors();
+  }
 }
 
 World::~World() = default;

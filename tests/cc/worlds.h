@@ -13,9 +13,10 @@ namespace adasum {
 namespace test {
 
 enum class Wire {
-  kThreads,       // reads peers' memory: it must outlive the collective on all ranks
-  kCopies,        // the same, with a copy of every message, as a network makes it
-  kSharedMemory,  // as between processes of one host
+  kThreads,        // reads peers' memory: it must outlive the collective on all ranks
+  kCopies,         // the same, with a copy of every message, as a network makes it
+  kSharedMemory,   // as between processes of one host
+  kSharedTensors,  // the same, and ranks reach each other's tensors in the arena
   kPosted,  // copies whose exchanges are posted ahead: a breach of Post's contract is an error
 };
 constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory, Wire::kPosted};
@@ -37,7 +38,7 @@ class World {
 
  private:
   class Hub;
-  void ConnectSharedMemory();
+  void ConnectSharedMemory(bool shares_tensors);
 
   // Before the transports, which refer to them.
   std::unique_ptr<Hub> hub_;
