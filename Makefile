@@ -134,4 +134,4 @@ format: $(STAMPS)/requirements
 
 clean:
 	$(BAZEL) clean
-	rm -rf dist tf_adasum/_native.so adasumrun/_build_info.py
+	rm -rf dist tf_adasum/_native.so tf_adasum/_arena.so adasumrun/_build_info.py

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from adasumrun import hosts, job, rank_threads
+from adasumrun import hosts, job, preload, rank_threads
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -96,6 +96,8 @@ def command_line(
     if number_here(options) is None:
         # Each rank has its host's numbers, whatever mpirun makes of the hosts.
         command += [sys.executable, "-m", "adasumrun.rank_threads"]
+    else:
+        command += preload.command(environment)
     return command + _program(options.program, number_here(options) is not None)
 
 

@@ -2,8 +2,9 @@
 
     python -m adasumrun.rank_threads PROGRAM ARGUMENTS...
 
-sets the limits and becomes the program. adasumrun starts ranks in this way where it can't know
-beforehand how many of them share a host, and how many cores that has.
+sets the limits, and what is preloaded (`preload`), and becomes the program. adasumrun starts ranks
+in this way where it can't know beforehand how many of them share a host, and how many cores that
+has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import socket
 import sys
 
-from adasumrun import hosts
+from adasumrun import hosts, preload
 
 # What the launchers of Open MPI and PRRTE, and Hydra (MPICH, Intel MPI), say to a rank.
 _RANKS_ON_HOST = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -56,6 +57,7 @@ def main(program: list[str]) -> int:
         )
     else:
         os.environ.update({**limits(int(count)), **os.environ})
+    os.environ.update(preload.variables(os.environ))
     # Python ignores it, and what a process ignores the program it becomes ignores as well.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILT = ("tf_adasum/_native.so", "adasumrun/_build_info.py")
+BUILT = ("tf_adasum/_native.so", "tf_adasum/_arena.so", "adasumrun/_build_info.py")
 
 
 def main(bazel_bin: str) -> None:

@@ -25,10 +25,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--require", action="append", default=[], help="a requirement of it")
     parser.add_argument("--readme", required=True, type=Path, help="description, Markdown")
     parser.add_argument("--library", required=True, type=Path, help="the native library")
+    parser.add_argument("--preload", required=True, type=Path, help="what ranks preload")
     parser.add_argument("sources", nargs="+", help="files below folders of packages")
     options = parser.parse_args(argv)
     entries = {_name_in_wheel(source): Path(source).read_bytes() for source in options.sources}
     entries[f"{PACKAGE}/_native.so"] = options.library.read_bytes()
+    entries[f"{PACKAGE}/_arena.so"] = options.preload.read_bytes()
     entries.update(_metadata(options))
     _write(options.output, entries, f"{PACKAGE}-{options.version}.dist-info")
 

@@ -23,11 +23,12 @@ def _wheel_impl(ctx):
         args.add(name + "~=" + ".".join(version.split(".")[:2]), format = "--require=%s")
     args.add(ctx.file.readme, format = "--readme=%s")
     args.add(ctx.file.library, format = "--library=%s")
+    args.add(ctx.file.preload, format = "--preload=%s")
     args.add_all(ctx.files.packages)
     ctx.actions.run(
         executable = ctx.executable._make_wheel,
         arguments = [args],
-        inputs = ctx.files.packages + [ctx.file.library, ctx.file.readme],
+        inputs = ctx.files.packages + [ctx.file.library, ctx.file.preload, ctx.file.readme],
         outputs = [wheel],
         mnemonic = "Wheel",
     )
@@ -37,6 +38,7 @@ wheel = rule(
     implementation = _wheel_impl,
     attrs = {
         "library": attr.label(allow_single_file = True, mandatory = True),
+        "preload": attr.label(allow_single_file = True, mandatory = True),
         "packages": attr.label_list(allow_files = True, mandatory = True),
         "readme": attr.label(allow_single_file = True, mandatory = True),
         "version": attr.string(mandatory = True),

@@ -8,8 +8,9 @@ namespace adasum {
 
 Arena& Arena::OfProcess() {
   static Arena arena([] {
-    const void* preloaded = dlsym(RTLD_DEFAULT, kArenaTableName);
-    return preloaded != nullptr ? static_cast<const ArenaTable*>(preloaded) : &OwnArenaTable();
+    void* preloaded = dlsym(RTLD_DEFAULT, kArenaTableFunction);
+    if (preloaded == nullptr) return &OwnArenaTable();
+    return reinterpret_cast<ArenaTableFunction*>(preloaded)();
   }());
   return arena;
 }

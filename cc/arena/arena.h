@@ -16,15 +16,16 @@ struct ArenaMemory {
   uint64_t token = 0;
 };
 
-// What the preloaded library (preload.cc) tells this one, in C, by the name kArenaTableName.
+// How the preloaded library (preload.cc) is called by this one, in C.
 struct ArenaTable {
   ArenaMemory (*memory)();
   void* (*allocate)(int64_t num_bytes, int64_t alignment);
   bool (*free)(void* block);
   bool (*holds)(const void* bytes, int64_t num_bytes);
 };
-// A number for each change of the table.
-constexpr char kArenaTableName[] = "tf_adasum_arena_1";
+// The function of that library that returns it. Another number for each change of the table.
+constexpr char kArenaTableFunction[] = "tf_adasum_arena_1";
+using ArenaTableFunction = const ArenaTable*();
 
 // Any thread may call it. In a forked child there is none: memory() says so, and what the parent
 // had in it the child has to itself, as any memory.

@@ -25,8 +25,6 @@ class PageRuns {
     uint32_t num_pages, pages_before;
     // Among free runs of about this length; among kept runs, the oldest first.
     Links by_length, by_age;
-    // The caller's, of a taken run.
-    uint32_t note;
   };
 
   // The bytes of a table, which has to be zero.
@@ -49,8 +47,6 @@ class PageRuns {
   // Whether a taken run begins here.
   bool IsTaken(uint32_t first) const;
   uint32_t NumPages(uint32_t first) const { return pages_[first].num_pages; }
-  uint32_t note(uint32_t first) const { return pages_[first].note; }
-  void set_note(uint32_t first, uint32_t note) { pages_[first].note = note; }
 
   // Whether all of the above holds; for tests.
   bool IsSound() const;
