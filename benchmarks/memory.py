@@ -84,7 +84,7 @@ def _measure(method: Method) -> None:
     x = tf.random.normal([FLAGS.batch * world.size, FLAGS.width])
     model = method.compiled(_dense_layers, keras.optimizers.Adam, "mse")
     gc.collect()
-    before = _status_mib("VmRSS") - _shared_mib()
+    before = _status_mib("VmRSS") - sum(_shared_mib())
     peaks = _PeakOfSteps(world.size)
     data = tf.data.Dataset.from_tensors((x, x)).repeat()
     model.fit(data, steps_per_epoch=FLAGS.steps + 2, verbose=0, shuffle=False, callbacks=[peaks])
@@ -111,7 +111,8 @@ class _PeakOfSteps(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         """Reads the peak. Every rank maps the files of all ranks, which are alike in size."""
-        of_peers = _shared_mib() * (self._num_ranks - 1) / self._num_ranks
+        files, arenas = _shared_mib()
+        of_peers = files * (self._num_ranks - 1) / self._num_ranks + arenas
         self.mib.append(_status_mib("VmHWM") - of_peers)
 
 
@@ -120,16 +121,25 @@ def _status_mib(field: str) -> float:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
 
 
-def _shared_mib() -> float:
-    """Resident memory of the mapped files through which ranks read each other."""
-    kib, is_ours = 0, False
+def _shared_mib() -> tuple[float, float]:
+    """Resident memory of the files through which ranks read each other, and of peers' arenas.
+
+    This rank's own arena holds its tensors: memory as any.
+    """
+    own = adasum.empty(1).ctypes.data
+    kib = {"files": 0, "arenas": 0}
+    kind = None
     with open("/proc/self/smaps") as smaps:
         for line in smaps:
-            if not line.split(maxsplit=1)[0].endswith(":"):
-                is_ours = "memfd:tf_adasum" in line
-            elif is_ours and line.startswith("Rss:"):
-                kib += int(line.split()[1])
-    return kib / 1024
+            words = line.split()
+            if not words[0].endswith(":"):
+                begin, end = (int(address, 16) for address in words[0].split("-"))
+                kind = "files" if "memfd:tf_adasum" in line else None
+                if "memfd:tf_adasum_arena" in line:
+                    kind = None if begin <= own < end else "arenas"
+            elif kind and words[0] == "Rss:":
+                kib[kind] += int(words[1])
+    return kib["files"] / 1024, kib["arenas"] / 1024
 
 
 if __name__ == "__main__":

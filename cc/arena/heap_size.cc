@@ -39,11 +39,11 @@ int64_t LimitIn(const char* path) {
 
 // The least limit of a group and those around it. In a container its own may stand at the mount's
 // top.
-int64_t LimitOfGroup(const char* mount, const char* group, const char* file) {
+int64_t LimitOfGroup(const char* root, const char* mount, const char* group, const char* file) {
   char path[1024];
   int64_t least = kNoLimit;
   for (size_t length = std::strlen(group);;) {
-    const int written = std::snprintf(path, sizeof(path), "%s%.*s/%s", mount,
+    const int written = std::snprintf(path, sizeof(path), "%s%s%.*s/%s", root, mount,
                                       static_cast<int>(length), group, file);
     if (written > 0 && written < static_cast<int>(sizeof(path))) {
       least = std::min(least, LimitIn(path));
@@ -53,29 +53,6 @@ int64_t LimitOfGroup(const char* mount, const char* group, const char* file) {
       --length;
     } while (length > 0 && group[length] != '/');
   }
-}
-
-// Of this process's control groups, version 1 and 2.
-int64_t LimitOfGroups() {
-  char groups[4096];
-  if (!ReadText("/proc/self/cgroup", groups)) return kNoLimit;
-  int64_t least = kNoLimit;
-  char* rest = nullptr;
-  for (char* line = strtok_r(groups, "\n", &rest); line != nullptr;
-       line = strtok_r(nullptr, "\n", &rest)) {
-    // number:controllers:group
-    char* controllers = std::strchr(line, ':');
-    char* group = controllers == nullptr ? nullptr : std::strchr(controllers + 1, ':');
-    if (group == nullptr) continue;
-    *group++ = '\0';
-    if (controllers[1] == '\0') {
-      least = std::min(least, LimitOfGroup("/sys/fs/cgroup", group, "memory.max"));
-    } else if (std::strstr(controllers, "memory") != nullptr) {
-      least =
-          std::min(least, LimitOfGroup("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
-    }
-  }
-  return least;
 }
 
 int64_t LimitOf(__rlimit_resource resource) {
@@ -109,13 +86,36 @@ bool ParseHeapBytes(const char* text, int64_t* num_bytes) {
   return *num_bytes >= kLeastBytes;
 }
 
+int64_t LimitOfControlGroups(const char* root) {
+  char path[1024], groups[4096];
+  std::snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+  if (!ReadText(path, groups)) return kNoLimit;
+  int64_t least = kNoLimit;
+  char* rest = nullptr;
+  for (char* line = strtok_r(groups, "\n", &rest); line != nullptr;
+       line = strtok_r(nullptr, "\n", &rest)) {
+    // number:controllers:group
+    char* controllers = std::strchr(line, ':');
+    char* group = controllers == nullptr ? nullptr : std::strchr(controllers + 1, ':');
+    if (group == nullptr) continue;
+    *group++ = '\0';
+    if (controllers[1] == '\0') {
+      least = std::min(least, LimitOfGroup(root, "/sys/fs/cgroup", group, "memory.max"));
+    } else if (std::strstr(controllers, "memory") != nullptr) {
+      least = std::min(least,
+                       LimitOfGroup(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return least;
+}
+
 int64_t HeapBytes(const char* setting) {
   int64_t num_bytes = -1;
   if (setting != nullptr && *setting != '\0' && !ParseHeapBytes(setting, &num_bytes)) return 0;
   if (num_bytes == 0 || IsMemoryPromised()) return 0;
   if (num_bytes < 0) {
     const int64_t physical = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    num_bytes = std::min(physical, LimitOfGroups()) / 2;
+    num_bytes = std::min(physical, LimitOfControlGroups("")) / 2;
     // Addresses are few: most of them remain for what is no tensor.
     num_bytes = std::min(num_bytes, LimitOf(RLIMIT_AS) / 4);
   }

@@ -13,6 +13,10 @@ constexpr char kHeapBytesWanted[] = "0, 1 or a number of bytes from 16777216 on,
 // number of bytes, also with K, M or G behind it. False if it is none of these.
 bool ParseHeapBytes(const char* text, int64_t* num_bytes);
 
+// The least memory that this process's control groups allow, of version 1 and 2; INT64_MAX if they
+// don't say. `root` comes before all paths; it is empty but in tests.
+int64_t LimitOfControlGroups(const char* root);
+
 // How large the file may become, by the environment and the limits of this process; 0 if there may
 // be none. A setting that can't be read gives 0 too: the communicator refuses it.
 int64_t HeapBytes();

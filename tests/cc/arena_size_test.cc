@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
 
 #include "cc/arena/heap.h"
 #include "cc/arena/heap_size.h"
@@ -44,6 +47,38 @@ TEST(SettingsAreReadOrRefused) {
     // The empty one is none.
     if (*wrong != '\0') CHECK_EQ(HeapBytes(wrong), int64_t{0});
   }
+}
+
+// Writes a file below the root, and the folders that it is in.
+void Write(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text << "\n";
+}
+
+TEST(TheLeastLimitOfTheControlGroupsHolds) {
+  char name[] = "/tmp/arena_size_test.XXXXXX";
+  const std::filesystem::path root = mkdtemp(name);
+  const std::filesystem::path groups = root / "sys/fs/cgroup";
+  const auto limit = [&] { return LimitOfControlGroups(root.c_str()); };
+  CHECK_EQ(limit(), INT64_MAX);
+  // Version 2: its own group, one around it, and all.
+  Write(root / "proc/self/cgroup", "0::/jobs/mine");
+  CHECK_EQ(limit(), INT64_MAX);
+  Write(groups / "jobs/mine/memory.max", "max");
+  CHECK_EQ(limit(), INT64_MAX);
+  Write(groups / "jobs/memory.max", std::to_string(3 * kMiB));
+  CHECK_EQ(limit(), 3 * kMiB);
+  Write(groups / "jobs/mine/memory.max", std::to_string(2 * kMiB));
+  CHECK_EQ(limit(), 2 * kMiB);
+  Write(groups / "memory.max", std::to_string(kMiB));
+  CHECK_EQ(limit(), kMiB);
+  // Version 1, whose controllers have groups of their own.
+  Write(root / "proc/self/cgroup", "5:cpu,cpuacct:/jobs\n4:memory:/mine\n1:name=systemd:/");
+  CHECK_EQ(limit(), INT64_MAX);
+  Write(groups / "memory/memory.limit_in_bytes", "9223372036854771712");
+  Write(groups / "memory/mine/memory.limit_in_bytes", std::to_string(5 * kMiB));
+  CHECK_EQ(limit(), 5 * kMiB);
+  std::filesystem::remove_all(root);
 }
 
 TEST(LimitsOfTheProcessHold) {
