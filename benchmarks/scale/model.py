@@ -108,9 +108,9 @@ class Model:
     def _of_list(
         self, sizes: list[int], reduction: str, hosts: np.ndarray, link_share: float = 1.0
     ) -> Prediction:
-        """In blocks; those that are alike take the same."""
-        shared = self._cluster.shares_memory
-        most = (_SHARED_BLOCK_BYTES if shared else _MESSAGE_BYTES) * self._cluster.width
+        """In blocks, short where ranks of the group share memory."""
+        some_share_memory = len(set(hosts)) < len(hosts)
+        most = (_SHARED_BLOCK_BYTES if some_share_memory else _MESSAGE_BYTES) * self._cluster.width
         nothing = np.zeros(len(hosts), int)
         total = Prediction(0, nothing, nothing)
         of_kind = functools.cache(
