@@ -5,7 +5,8 @@
 Methods: MPI's Allreduce(SUM) of one flat buffer and tensor by tensor, from one buffer to another
 and in place; our sum and adasum through the TensorFlow op, which has outputs of its own, and of
 NumPy arrays in place (allreduce_arrays), also of arrays in shared memory, which nobody packs
-(adasum.empty).
+(adasum.empty). adasumrun sees to it that the op's tensors lie in shared memory too; "packed" is the
+op as it is without that.
 
 Columns: median and quartiles in ms over the repetitions (each the time of the slowest rank); ratio
 to the better of MPI's two ways (of those in place, for arrays), and to a plain copy;
@@ -22,6 +23,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -47,7 +49,11 @@ flags.DEFINE_string("plot", None, "Where rank 0 writes a plot, a PNG.")
 def main(_) -> None:
     """Measures every case and reports on rank 0."""
     world = adasum.world()
-    mpi_only = _communicator_over_mpi(world)
+    # The same ranks and algorithms, without shared memory; and with packed tensors.
+    others = {
+        "mpi only": world.split(color=0, options={"shared_memory": False}),
+        "packed": world.split(color=0, options={"zero_copy": False}),
+    }
     cases = {f"2^{k}": [(2**k,)] for k in range(FLAGS.min_exponent, FLAGS.max_exponent + 1, 2)}
     cases.update({name: LISTS[name]() for name in FLAGS.list})
     rows = []
@@ -58,7 +64,7 @@ def main(_) -> None:
                 print(f"{name:>10} left out: it does not fit the memory with {world.size} ranks")
             continue
         repetitions = FLAGS.repetitions or int(np.clip(2**28 / num_bytes, 7, 200))
-        tensors, methods = _methods(name, shapes, mpi_only)
+        tensors, methods = _methods(name, shapes, others)
         hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
         timings = interleave(MPI.COMM_WORLD, methods, repetitions)
         sent = _most_sent_bytes(tensors)
@@ -71,11 +77,6 @@ def main(_) -> None:
             json.dump({"ranks": world.size, "cores": os.cpu_count(), "rows": rows}, file, indent=1)
     if world.rank == 0 and FLAGS.plot:
         report.plot(rows, world.size, FLAGS.plot)
-
-
-def _communicator_over_mpi(world: adasum.Communicator) -> adasum.Communicator:
-    """The same ranks and algorithms, without shared memory."""
-    return world.split(color=0, options={"shared_memory": False})
 
 
 def _fits(num_bytes: int) -> bool:
@@ -95,7 +96,9 @@ def _most_sent_bytes(tensors: list[tf.Tensor]) -> dict[str, int]:
     return sent
 
 
-def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> tuple[list, dict]:
+def _methods(
+    name: str, shapes: list, others: dict[str, adasum.Communicator]
+) -> tuple[list[tf.Tensor], dict[str, Callable]]:
     """The tensors, and every way of reducing the same values, as functions without arguments."""
     sizes = [int(np.prod(shape)) for shape in shapes]
     flat = np.random.default_rng(adasum.rank()).standard_normal(sum(sizes), np.float32)
@@ -134,7 +137,8 @@ def _methods(name: str, shapes: list, mpi_only: adasum.Communicator) -> tuple[li
         "mpi one by one, in place": mpi_one_by_one_in_place,
         "sum": through_op("sum"),
         "adasum": through_op("adasum"),
-        "adasum, mpi only": through_op("adasum", mpi_only),
+        "adasum, mpi only": through_op("adasum", others["mpi only"]),
+        "adasum, packed": through_op("adasum", others["packed"]),
         "sum, in place": lambda: adasum.allreduce_arrays(results, "sum"),
         "adasum, in place": lambda: adasum.allreduce_arrays(results, "adasum"),
         "sum, nothing packed": lambda: adasum.allreduce_arrays(zeros, "sum"),

@@ -91,8 +91,8 @@ class MpiGroup : public Group {
         std::make_unique<MpiTransport>(world_, std::move(receivers), *waits, options.cuda.mpi);
     Topology topology = TopologyOf(members, mpi->rank());
     waits->hot_pauses = HotPauses(topology.local_size);
-    std::unique_ptr<Transport> transport =
-        HostTransport::Make(std::move(mpi), HostsOf(members), *waits, options.shared_memory);
+    std::unique_ptr<Transport> transport = HostTransport::Make(
+        std::move(mpi), HostsOf(members), *waits, {options.shared_memory, options.zero_copy});
     communicator_ =
         std::make_unique<Communicator>(std::move(waits), std::move(transport), topology,
                                        TimelineOrNull(options.timeline, world_->rank()));

@@ -89,10 +89,12 @@ void CheckHeapBytes(const char* variable) {
 void Set(const std::string& name, const std::string& value, CommunicatorOptions* options) {
   if (name == "timeline") {
     options->timeline = value;
-  } else if (name != "shared_memory") {
-    Refuse("an option", "shared_memory or timeline", name);
-  } else {
+  } else if (name == "shared_memory") {
     options->shared_memory = ParseSwitch("the option shared_memory", value);
+  } else if (name == "zero_copy") {
+    options->zero_copy = ParseSwitch("the option zero_copy", value);
+  } else {
+    Refuse("an option", "shared_memory, zero_copy or timeline", name);
   }
 }
 

@@ -22,7 +22,7 @@ struct CudaOptions {
 };
 
 // What a caller of split() sets other than the environment does: values by the names of the
-// options, "shared_memory" ("0" or "1") and "timeline" (a path).
+// options, "shared_memory" and "zero_copy" ("0" or "1") and "timeline" (a path).
 using GivenOptions = std::map<std::string, std::string>;
 
 // docs/settings.md describes each for users.
@@ -43,6 +43,8 @@ struct CommunicatorOptions {
   InstructionSet instruction_set = InstructionSet::kAvx512;
   // Whether ranks of a host read each other's memory. TF_ADASUM_SHARED_MEMORY.
   bool shared_memory = true;
+  // Whether they read tensors that lie in shared memory there, rather than packed.
+  bool zero_copy = true;
   CudaOptions cuda;
   // Where timelines go, one file for each rank and communicator; empty for none.
   // TF_ADASUM_TIMELINE.

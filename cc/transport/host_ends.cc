@@ -30,12 +30,12 @@ Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
 }
 
 // kYes, kFilesOnly, or why not.
-std::string Connect(const Ends& ends, const std::vector<std::string>& addresses) {
+std::string Connect(const Ends& ends, const std::vector<std::string>& addresses,
+                    bool shares_tensors) {
   if (static_cast<int>(addresses.size()) != ends[0]->size()) return kNotTried;
   try {
     for (const auto& end : ends) end->Connect(addresses);
-    // Where a process has several leaves their tensors are packed.
-    return ends.size() == 1 && ends[0]->MapArenas(addresses) ? kYes : kFilesOnly;
+    return shares_tensors && ends[0]->MapArenas(addresses) ? kYes : kFilesOnly;
   } catch (const Error& error) {
     return error.what();
   }
@@ -54,14 +54,14 @@ void Tell(int rank, int of_rank, const std::string& why) {
 
 }  // namespace
 
-Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, int num_ends,
-                     int most_ends, const WaitControl& waits) {
+Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host,
+                     const HostEnds& wanted, const WaitControl& waits) {
   const int num_ranks = 1 + *std::max_element(index_on_host.begin(), index_on_host.end());
   Ends ends;
   std::string answer = kNotTried;
-  if (int64_t{num_ranks} * num_ends <= most_ends) {
+  if (int64_t{num_ranks} * wanted.num_ends <= wanted.most_ends) {
     try {
-      ends = Create(index_on_host[ranks.rank()], num_ranks, num_ends, waits);
+      ends = Create(index_on_host[ranks.rank()], num_ranks, wanted.num_ends, waits);
     } catch (const Error& error) {
       answer = error.what();  // told to all ranks below
     }
@@ -74,7 +74,7 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host, in
     if (index_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
   }
-  if (!ends.empty()) answer = Connect(ends, on_host);
+  if (!ends.empty()) answer = Connect(ends, on_host, wanted.shares_tensors);
   const std::vector<std::string> answers = GatherTexts(ranks, answer);
   bool all_can = true, share_tensors = true;
   int first = -1;  // of those with a reason

@@ -11,13 +11,20 @@
 
 namespace adasum {
 
-// Connects `num_ends` ends of each rank with all ends of its host; collective over `ranks`.
+// What a rank wants.
+struct HostEnds {
+  int num_ends;         // of its own
+  int most_ends;        // of all ranks of a host; where there are more, none
+  bool shares_tensors;  // for a single end
+};
+
+// Connects the ends of each rank with all ends of its host; collective over `ranks`.
 // `index_on_host` numbers the ranks of this host from 0, -1 for others: end k of a rank is number
 // index * num_ends + k. Empty, on all ranks alike, where memory can't be shared on one of them:
-// another process namespace, more than `most_ends` of the rank's own on a host.
+// another process namespace, too many ends. They share tensors if all ranks want that and can.
 std::vector<std::unique_ptr<ShmTransport>> ConnectHostEnds(Transport& ranks,
                                                            const std::vector<int>& index_on_host,
-                                                           int num_ends, int most_ends,
+                                                           const HostEnds& wanted,
                                                            const WaitControl& waits);
 
 }  // namespace adasum

@@ -20,7 +20,7 @@ std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, int num_repli
     if (process != processes.rank() && !processes.CanRead(process)) continue;
     index_on_host[process] = num_on_host++;
   }
-  auto ends = ConnectHostEnds(processes, index_on_host, num_replicas, kMostEnds, waits);
+  auto ends = ConnectHostEnds(processes, index_on_host, {num_replicas, kMostEnds, false}, waits);
   if (ends.empty()) return nullptr;
   return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(index_on_host), std::move(ends)));
 }

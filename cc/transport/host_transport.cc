@@ -8,7 +8,7 @@ namespace adasum {
 
 std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi,
                                                const std::vector<std::string>& hosts,
-                                               const WaitControl& waits, bool wants_shared_memory) {
+                                               const WaitControl& waits, Wanted wanted) {
   // Every rank comes to the same answer here: no two ranks share a host.
   if (std::set<std::string>(hosts.begin(), hosts.end()).size() == hosts.size()) return mpi;
   std::vector<int> index_on_host(hosts.size(), -1);
@@ -16,8 +16,8 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank] == hosts[mpi->rank()]) index_on_host[rank] = num_on_host++;
   }
-  const int most_ends = wants_shared_memory ? num_on_host : 0;
-  auto ends = ConnectHostEnds(*mpi, index_on_host, 1, most_ends, waits);
+  const int most_ends = wanted.memory ? num_on_host : 0;
+  auto ends = ConnectHostEnds(*mpi, index_on_host, {1, most_ends, wanted.tensors}, waits);
   if (ends.empty()) return mpi;
   return std::unique_ptr<Transport>(
       new HostTransport(std::move(mpi), std::move(ends[0]), std::move(index_on_host), waits));

@@ -14,12 +14,17 @@ namespace adasum {
 
 class HostTransport : public Transport {
  public:
+  // What ranks of a host share, where they can.
+  struct Wanted {
+    bool memory;
+    bool tensors;
+  };
   // Collective over `mpi`. `hosts` names the host of every rank. Returns `mpi` itself where shared
   // memory serves nobody, or where one rank doesn't have it (another process namespace) or doesn't
   // want it, so that all ranks take the same path.
   static std::unique_ptr<Transport> Make(std::unique_ptr<MpiTransport> mpi,
                                          const std::vector<std::string>& hosts,
-                                         const WaitControl& waits, bool wants_shared_memory);
+                                         const WaitControl& waits, Wanted wanted);
 
   int rank() const override { return mpi_->rank(); }
   int size() const override { return mpi_->size(); }

@@ -74,6 +74,8 @@ void SharedMemory::Map(int64_t num_bytes, Pages pages) {
   if (base == MAP_FAILED) {
     ThrowErrno("mmap of " + std::to_string(num_bytes) + " bytes of shared memory");
   }
+  // A core file shows the tensors of its own process.
+  if (pages == Pages::kOnUse) madvise(base, num_bytes, MADV_DONTDUMP);
   if (base_ != nullptr) munmap(base_, size_);
   base_ = static_cast<char*>(base);
   size_ = num_bytes;

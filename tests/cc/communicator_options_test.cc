@@ -34,11 +34,11 @@ TEST(WithoutVariablesTheDefaultsStand) {
 TEST(WhatIsGivenCountsMoreThanTheEnvironment) {
   setenv("TF_ADASUM_SHARED_MEMORY", "0", 1);
   setenv("TF_ADASUM_TIMELINE", "/tmp/environment", 1);
-  const auto options =
-      CommunicatorOptions::FromEnvironment({{"shared_memory", "1"}, {"timeline", "/tmp/given"}});
+  const auto options = CommunicatorOptions::FromEnvironment(
+      {{"shared_memory", "1"}, {"timeline", "/tmp/given"}, {"zero_copy", "0"}});
   unsetenv("TF_ADASUM_SHARED_MEMORY");
   unsetenv("TF_ADASUM_TIMELINE");
-  CHECK_TRUE(options.shared_memory);
+  CHECK_TRUE(options.shared_memory && !options.zero_copy);
   CHECK_EQ(options.timeline, "/tmp/given");
 }
 

@@ -2,8 +2,8 @@
 
 import math
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_adasum as adasum
 from adasumrun import timeline
@@ -14,7 +14,6 @@ MOMENT_BYTES = 24
 MOST_DIRECT = 8
 CACHE_LINES = 4 * 64  # bytes; what parts of a vector of float32 are multiples of
 SHORT_BYTES = 4096  # shorter vectors are exchanged whole
-LOCATION_BYTES = 64  # where a long tensor lies: in the arena the others would read it there
 BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
 
 # Lists that travel in one piece, or in pieces of one tensor each.
@@ -37,13 +36,14 @@ def _sent(has_shared_memory, tmp_path_factory):
     """Bytes sent for each list and reduction, over one transport."""
     world = adasum.world()  # made before, so that it has no timeline there
     folder = tmp_path_factory.mktemp("timeline")
-    options = {"shared_memory": has_shared_memory, "timeline": str(folder / "trace")}
+    # Of tensors that are packed: what lies in shared memory is not sent (zero_copy_test.py).
+    options = {"shared_memory": has_shared_memory, "zero_copy": False}
+    options["timeline"] = str(folder / "trace")
     communicator = world.split(color=0, options=options)
     for name, sizes in LISTS.items():
-        # NumPy's, which don't lie in the arena: large tensors do, and are not sent.
-        arrays = [np.ones(size, np.float32) for size in sizes]
+        tensors = [tf.ones([size]) for size in sizes]
         for reduction in ("adasum", "sum"):
-            adasum.allreduce_arrays(arrays, reduction, communicator, f"{reduction} {name}")
+            adasum.allreduce(tensors, reduction, communicator, f"{reduction} {name}")
     communicator.close()  # which ends its timeline
     (written,) = folder.iterdir()
     return dict(timeline.sent_bytes(timeline.read(written)))
@@ -78,10 +78,7 @@ def _by_doubling(rank, size, elements, num_moments):
 
 
 def _directly(rank, size, elements, num_moments):
-    """A rank sends all parts but its own, its part of the result, and its inner products.
-
-    And before, where it lies, if it is long.
-    """
+    """A rank sends all parts but its own, its part of the result, and its inner products."""
 
     def border(part):
         return min(_round_up(-(-elements * part // size)), elements)
@@ -89,8 +86,7 @@ def _directly(rank, size, elements, num_moments):
     own = border(rank + 1) - border(rank)
     gram_bytes = 8 * size * (size + 1) // 2
     vectors = ELEMENT_BYTES * (elements - own + (size - 1) * own)
-    locations = LOCATION_BYTES if elements >= BLOCK_ELEMENTS else 0
-    return vectors + (size - 1) * (num_moments * gram_bytes + locations)
+    return vectors + (size - 1) * num_moments * gram_bytes
 
 
 def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
@@ -110,9 +106,8 @@ def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
             assert sent[f"{reduction} {name}"] == expected, (name, reduction)
 
 
-def _formula(num_bytes, num_moments, num_long):
+def _formula(num_bytes, num_moments):
     """2 (p - 1) / p of the bytes and one more for a fold; 24 bytes a variable and round."""
-    del num_long
     rank, size = adasum.rank(), adasum.size()
     levels = int(math.log2(size))
     power = 2**levels
@@ -123,12 +118,11 @@ def _formula(num_bytes, num_moments, num_long):
     return 2 * (power - 1) * num_bytes // power + folds + MOMENT_BYTES * num_moments * rounds
 
 
-def _formula_of_direct(num_bytes, num_moments, num_long):
-    """2 (N - 1) / N of the bytes, and to all others the inner products of N vectors, and places."""
+def _formula_of_direct(num_bytes, num_moments):
+    """2 (N - 1) / N of the bytes, and all inner products of N vectors to all others."""
     size = adasum.size()
     gram_bytes = 8 * size * (size + 1) // 2
-    told = gram_bytes * num_moments + LOCATION_BYTES * num_long
-    return 2 * (size - 1) * num_bytes // size + (size - 1) * told
+    return 2 * (size - 1) * num_bytes // size + (size - 1) * gram_bytes * num_moments
 
 
 def test_bytes_sent_are_those_of_the_formula(sent, has_shared_memory):
@@ -136,6 +130,5 @@ def test_bytes_sent_are_those_of_the_formula(sent, has_shared_memory):
     for name, sizes in LISTS.items():
         num_bytes = 4 * sum(sizes)
         if num_bytes % (CACHE_LINES * adasum.size()) == 0:
-            num_long = len(sizes) if name == "blocks" else 0
-            assert sent[f"sum {name}"] == formula(num_bytes, 0, num_long)
-            assert sent[f"adasum {name}"] == formula(num_bytes, len(sizes), num_long)
+            assert sent[f"sum {name}"] == formula(num_bytes, 0)
+            assert sent[f"adasum {name}"] == formula(num_bytes, len(sizes))

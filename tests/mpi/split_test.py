@@ -124,7 +124,10 @@ def test_in_a_function():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"color": 3}, "Expected an option to be shared_memory or timeline. Received: color"),
+        (
+            {"color": 3},
+            "Expected an option to be shared_memory, zero_copy or timeline. Received: color",
+        ),
         ({"shared_memory": "no"}, "Expected the option shared_memory to be 0 or 1. Received: no"),
     ],
 )

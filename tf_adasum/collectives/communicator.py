@@ -120,8 +120,9 @@ class Communicator:
             name: equal on all ranks. Threads that split one communicator at the same time need
                 names of their own.
             options: settings of the new group that are to differ from those of the environment:
-                "shared_memory", whether ranks of a host read each other's memory, and "timeline",
-                the path where timelines go.
+                "shared_memory", whether ranks of a host read each other's memory, "zero_copy",
+                whether they read tensors that lie in shared memory there rather than packed, and
+                "timeline", the path where timelines go.
 
         Returns:
             The communicator of this rank's color, or None for color None.
