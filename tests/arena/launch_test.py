@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adasumrun import preload
+from adasumrun import cli, mpirun, preload
 from tests import programs
 
 LIMIT_SECONDS = 100
@@ -80,6 +80,17 @@ def test_limits_of_the_process_are_kept():
     small = 'ulimit -f 1024; exec "$@"'
     done = _run("python", "-c", PROGRAM, prefix=["bash", "-c", small, "bash"])
     assert done.stdout.split()[:2] == ["heap", "0"], done.stderr
+
+
+@pytest.mark.parametrize("family", ["openmpi", "hydra"])
+def test_it_is_set_by_the_last_program_before_the_rank(monkeypatch, family):
+    """Not for mpirun, its daemons and the shell that is a rank's first program with Hydra."""
+    monkeypatch.setattr(mpirun, "family_of", lambda path: family)
+    options = cli._parse(["-np", "2", "sh", "-c", "true"])
+    command = mpirun.command_line("/opt/mpirun", options, {})
+    assert command[-5:] == ["env", f"LD_PRELOAD={preload.LIBRARY}", "sh", "-c", "true"]
+    off = mpirun.command_line("/opt/mpirun", options, {"TF_ADASUM_ARENA": "0"})
+    assert off == [*command[:-5], "sh", "-c", "true"]
 
 
 def test_what_the_user_preloads_is_kept():
