@@ -158,6 +158,22 @@ void ReduceOn(World& world, int rank, Elements& tensor) {
                {FindReduction("adasum"), world.transport(rank), arithmetic, scratch});
 }
 
+// What a peer says of where its tensors lie is not believed.
+TEST(LocationsBeyondTheArenaAreRefused) {
+  World world(Wire::kSharedTensors, 2);
+  const int64_t num_bytes = Arena::OfProcess().memory().num_bytes;
+  CHECK_TRUE(world.transport(0).Located(1, num_bytes - 64, 64) != nullptr);
+  for (int64_t location : {int64_t{-1}, num_bytes - 63, num_bytes, int64_t{1} << 62, INT64_MAX}) {
+    Scope scope(std::to_string(location));
+    try {
+      world.transport(0).Located(1, location, 64);
+      test::Fail(__FILE__, __LINE__, "expected an Error");
+    } catch (const Error& error) {
+      CHECK_TRUE(error.code() == ErrorCode::kInternal);
+    }
+  }
+}
+
 // A rank that is given up may come back and write: its peers say that they have abandoned memory.
 TEST(SilentRankLeavesTensorsAbandoned) {
   const InArena in_arena;
