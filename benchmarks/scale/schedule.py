@@ -3,6 +3,8 @@
 The integers of cc/algorithms/schedule.h, halving.cc, direct.cc and recursive_doubling.cc, for all
 ranks at once; //tests/scale:schedule_test holds them equal to what the C++ algorithms send. A
 message is one call of the transport that sends something; barriers are not counted, here and there.
+Tensors in the arena, which ranks of a host read where they lie (cc/algorithms/zero_copy.h), are not
+modelled: all is packed here.
 """
 
 from __future__ import annotations
