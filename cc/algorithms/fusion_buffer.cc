@@ -69,7 +69,8 @@ std::vector<Stack> FusionBuffer::Stacks(Range range, const std::vector<const voi
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
     void* copy = tensors_.outputs.empty() ? nullptr : Output(segment, part.begin);
-    stacks.push_back({segment, {}, out == nullptr ? nullptr : At(out, inside), copy, part.size()});
+    void* const result = out == nullptr ? nullptr : At(out, inside);
+    stacks.push_back({segment, {}, result, {copy}, part.size()});
     for (size_t leaf = 0; leaf < runs.size(); ++leaf) {
       stacks.back().operands[leaf] =
           runs[leaf] == nullptr ? Own(segment, part.begin) : At(runs[leaf], inside);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/algorithms/chunks.h"
 #include "cc/algorithms/schedule.h"
 #include "cc/algorithms/weights_of_leaves.h"
 #include "cc/core/bytes.h"
@@ -11,8 +12,8 @@
 namespace adasum {
 namespace {
 
-// What is combined at a time stays in the first caches until all leaves have it.
-constexpr int64_t kTileBytes = int64_t{16} << 10;
+// What is combined node by node at a time: it stays in the first caches until all leaves have it.
+constexpr int64_t kTileBytes = int64_t{32} << 10;
 constexpr int64_t kPageBytes = 4096;
 
 // One allreduce of a vector of B bytes on N leaves. Each leaf combines an N-th of all vectors for
@@ -31,17 +32,12 @@ class ZeroCopy {
         element_bytes_(ElementBytes(tensors.dtype)),
         tree_(MakeTree(size_)),
         own_(PartOf(context.transport.rank(), size_, tensors.segments.num_elements())),
-        tile_(kTileBytes * arithmetic_.Width() / element_bytes_),
-        between_(static_cast<char*>(context.scratch.receive.Get(size_ * tile_ * element_bytes_))) {}
+        chunks_(own_, {}, Elements(kCachedBytes)) {}
 
   bool Run() {
     if (NeedsMoments() && !LearnWeights()) return false;
     // From the end on: the last values are still in the caches.
-    const int64_t num_tiles = (own_.size() + tile_ - 1) / tile_;
-    for (int64_t i = num_tiles - 1; i >= 0; --i) {
-      const int64_t begin = own_.begin + i * tile_;
-      CombineTile({begin, std::min(begin + tile_, own_.end)});
-    }
+    for (int64_t i = chunks_.size() - 1; i >= 0; --i) CombineChunk(i);
     return true;
   }
 
@@ -53,17 +49,21 @@ class ZeroCopy {
     return (part.begin - tensors_.segments.offset(segment)) * element_bytes_;
   }
 
-  // The operands of all leaves in `range`; results go to the run `out`.
-  std::vector<Stack> Stacks(Range range, char* out) const;
+  int64_t Elements(int64_t num_bytes) const {
+    return num_bytes * arithmetic_.Width() / element_bytes_;
+  }
 
-  // One line of each page of the tile's operands: the processor's own prefetching ends with a page,
+  // The operands of all leaves in `range`, and where their results go.
+  std::vector<Stack> Stacks(Range range) const;
+
+  // One line of each page of a chunk's operands: the processor's own prefetching ends with a page,
   // and shared memory has pages of 4 KiB, which it does not know the way to.
-  void Prefetch(Range tile) const;
+  void Prefetch(int64_t chunk) const;
 
   bool LearnWeights();
-  void CombineTile(Range tile);
-  // By the tree, node by node. Returns where the result is.
-  char* CombineNodes(Range tile);
+  void CombineChunk(int64_t chunk);
+  // By the tree, node by node. Returns where the result is: in `between`, a tile of every leaf.
+  const char* CombineNodes(Range tile, int64_t tile_bytes, char* between);
   void Deliver(Range tile, const char* result);
 
   const LeafTensors& tensors_;
@@ -74,19 +74,20 @@ class ZeroCopy {
   const int64_t element_bytes_;
   const std::vector<TreeNode> tree_;
   const Range own_;
-  const int64_t tile_;           // elements
-  char* const between_;          // a tile of every leaf
+  const Chunks chunks_;
   std::vector<double> weights_;  // of every segment, those of all leaves
 };
 
-std::vector<Stack> ZeroCopy::Stacks(Range range, char* out) const {
+std::vector<Stack> ZeroCopy::Stacks(Range range) const {
+  const int own = context_.transport.rank();
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
-    void* const result =
-        out == nullptr ? nullptr : At(out, (part.begin - range.begin) * element_bytes_);
-    stacks.push_back({segment, {}, result, nullptr, part.size()});
-    for (int leaf = 0; leaf < size_; ++leaf) {
-      stacks.back().operands[leaf] = At(shared_.Input(leaf, segment), Skip(segment, part));
+    const int64_t skip = Skip(segment, part);
+    stacks.push_back({segment, {}, At(shared_.Output(own, segment), skip), {}, part.size()});
+    Stack& stack = stacks.back();
+    for (int leaf = 0, copy = 0; leaf < size_; ++leaf) {
+      stack.operands[leaf] = At(shared_.Input(leaf, segment), skip);
+      if (leaf != own) stack.copies[copy++] = At(shared_.Output(leaf, segment), skip);
     }
   });
   return stacks;
@@ -94,16 +95,16 @@ std::vector<Stack> ZeroCopy::Stacks(Range range, char* out) const {
 
 bool ZeroCopy::LearnWeights() {
   std::vector<double> grams(tensors_.segments.size() * GramSize(size_));
-  for (int64_t begin = own_.begin; begin < own_.end; begin += tile_) {
-    const int64_t end = std::min(begin + tile_, own_.end);
-    Prefetch({end, std::min(end + tile_, own_.end)});
-    arithmetic_.AddGrams(tensors_.dtype, size_, Stacks({begin, end}, nullptr), grams.data());
+  for (int64_t i = 0; i < chunks_.size(); ++i) {
+    Prefetch(i + 1);
+    arithmetic_.AddGrams(tensors_.dtype, size_, Stacks(chunks_.keep(i)), grams.data());
   }
   return WeightsOfLeaves(tensors_, context_, tree_, std::move(grams), &weights_);
 }
 
-void ZeroCopy::Prefetch(Range tile) const {
-  tensors_.segments.ForEach(tile, [&](int64_t segment, Range part) {
+void ZeroCopy::Prefetch(int64_t chunk) const {
+  if (chunk < 0) return;  // and behind the last there is nothing
+  tensors_.segments.ForEach(chunks_.keep(chunk), [&](int64_t segment, Range part) {
     for (int leaf = 0; leaf < size_; ++leaf) {
       const char* const input = At(shared_.Input(leaf, segment), Skip(segment, part));
       for (int64_t i = 0; i < part.size() * element_bytes_; i += kPageBytes) {
@@ -113,23 +114,29 @@ void ZeroCopy::Prefetch(Range tile) const {
   });
 }
 
-void ZeroCopy::CombineTile(Range tile) {
-  Prefetch({std::max(own_.begin, tile.begin - tile_), tile.begin});
-  if (!NeedsMoments()) return Deliver(tile, CombineNodes(tile));
-  arithmetic_.CombineStacks(tensors_.dtype, size_, Stacks(tile, between_), weights_.data());
-  Deliver(tile, between_);
+void ZeroCopy::CombineChunk(int64_t chunk) {
+  Prefetch(chunk - 1);
+  const Range own = chunks_.keep(chunk);
+  if (NeedsMoments()) {
+    return arithmetic_.CombineStacks(tensors_.dtype, size_, Stacks(own), weights_.data());
+  }
+  const int64_t tile = Elements(kTileBytes), tile_bytes = tile * element_bytes_;
+  char* const between = static_cast<char*>(context_.scratch.receive.Get(size_ * tile_bytes));
+  for (int64_t begin = own.begin; begin < own.end; begin += tile) {
+    const Range part{begin, std::min(begin + tile, own.end)};
+    Deliver(part, CombineNodes(part, tile_bytes, between));
+  }
 }
 
-char* ZeroCopy::CombineNodes(Range tile) {
-  const int64_t tile_bytes = tile_ * element_bytes_;
+const char* ZeroCopy::CombineNodes(Range tile, int64_t tile_bytes, char* between) {
   std::vector<bool> is_between(size_, false);
   for (const TreeNode& node : tree_) {
-    char* const out = between_ + node.left * tile_bytes;
+    char* const out = between + node.left * tile_bytes;
     std::vector<Piece> pieces;
     tensors_.segments.ForEach(tile, [&](int64_t segment, Range part) {
       const int64_t inside = (part.begin - tile.begin) * element_bytes_;
       const auto operand = [&](int leaf) -> const void* {
-        if (is_between[leaf]) return At(between_, leaf * tile_bytes + inside);
+        if (is_between[leaf]) return At(between, leaf * tile_bytes + inside);
         return At(shared_.Input(leaf, segment), Skip(segment, part));
       };
       pieces.push_back({segment, operand(node.left), operand(node.right), At(out, inside), nullptr,
@@ -139,7 +146,7 @@ char* ZeroCopy::CombineNodes(Range tile) {
         {tensors_.dtype, pieces, node.leaves, node.is_final, {}, arithmetic_});
     is_between[node.left] = true;
   }
-  return between_ + tree_.back().left * tile_bytes;
+  return between + tree_.back().left * tile_bytes;
 }
 
 void ZeroCopy::Deliver(Range tile, const char* result) {

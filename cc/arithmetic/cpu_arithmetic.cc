@@ -113,12 +113,14 @@ void CpuArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stack
 template <typename Part, typename Write>
 void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& parts,
                                 Write write) {
-  // A result that goes to two addresses is made in the first cache, a tile at a time.
+  // A result that goes to several addresses is made in the first cache, a tile at a time.
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
   alignas(64) char made[kTileBytes];
   for (const Part& whole : parts) {
-    if (whole.copy == nullptr) {
+    bool has_copies = false;
+    ForEachCopy(whole, [&](void*) { has_copies = true; });
+    if (!has_copies) {
       write(whole);
       continue;
     }
@@ -129,7 +131,7 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       if (uses_streaming_stores_) part.out = made;
       write(part);
       if (uses_streaming_stores_) kernels_.stream(out, made, num_bytes);
-      Deliver(part.copy, part.out, num_bytes);
+      ForEachCopy(part, [&](void* copy) { Deliver(copy, part.out, num_bytes); });
     }
   }
   // Peers are told of `out` next.

@@ -89,7 +89,7 @@ std::vector<int64_t> Reducer::CombineByWeights() {
   std::vector<Stack> stacks;
   for (int64_t i = 0; i < num_segments; ++i) {
     const HeldSegment& segment = held_.segments[i];
-    stacks.push_back({i, {}, segment.out, nullptr, segment.num_elements});
+    stacks.push_back({i, {}, segment.out, {}, segment.num_elements});
     std::copy(segment.leaves.begin(), segment.leaves.end(), stacks.back().operands);
   }
   std::vector<double> grams(num_segments * GramSize(n_)), weights(num_segments * n_);

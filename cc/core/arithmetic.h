@@ -37,12 +37,13 @@ struct Coefficients {
 // So many vectors may meet at once.
 constexpr int kMostOperands = 8;
 
-// As Piece, with the values of several leaves; null behind the last.
+// As Piece, with the values of several leaves, and the result for several; null behind the last of
+// either. Any address may be that of any other, or not overlap it.
 struct Stack {
   int64_t segment;
   const void* operands[kMostOperands] = {};
   void* out;
-  void* copy;
+  void* copies[kMostOperands] = {};
   int64_t num_elements;
 };
 

@@ -46,7 +46,7 @@ struct Vectors {
     std::vector<Stack> stacks;
     for (size_t k = 0; k < outs.size(); ++k) {
       stacks.push_back(
-          {static_cast<int64_t>(k), {}, outs[k].bytes(), copies[k].bytes(), outs[k].size()});
+          {static_cast<int64_t>(k), {}, outs[k].bytes(), {copies[k].bytes()}, outs[k].size()});
       for (size_t i = 0; i < operands[k].size(); ++i) {
         stacks[k].operands[i] = operands[k][i].bytes();
       }
@@ -156,12 +156,12 @@ TEST(CopyInPlaceOfAnOperand) {
         Vectors vectors(dtype, n);
         std::vector<Stack> stacks = vectors.Stacks();
         for (size_t k = 0; k < stacks.size(); ++k) {
-          stacks[k].copy = vectors.operands[k][place].bytes();
+          stacks[k].copies[0] = vectors.operands[k][place].bytes();
         }
         cpu.CombineStacks(dtype, n, stacks, weights.data());
         for (size_t k = 0; k < stacks.size(); ++k) {
           const Elements& out = apart.outs[k];
-          CHECK_EQ(std::memcmp(stacks[k].copy, out.bytes(), out.num_bytes()), 0);
+          CHECK_EQ(std::memcmp(stacks[k].copies[0], out.bytes(), out.num_bytes()), 0);
         }
       }
     });
@@ -185,7 +185,7 @@ TEST(SeveralCoresGiveTheSameBits) {
     Elements out(DType::kFloat32, count);
     ParallelArithmetic arithmetic(&cpu, width, nullptr);
     const std::vector<Stack> stacks = {
-        {0, {x[0].bytes(), x[1].bytes(), x[2].bytes()}, out.bytes(), nullptr, count}};
+        {0, {x[0].bytes(), x[1].bytes(), x[2].bytes()}, out.bytes(), {}, count}};
     grams.emplace_back(GramSize(n));
     arithmetic.AddGrams(DType::kFloat32, n, stacks, grams.back().data());
     arithmetic.CombineStacks(DType::kFloat32, n, stacks, weights);
