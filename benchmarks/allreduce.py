@@ -83,7 +83,7 @@ def _fits(num_bytes: int) -> bool:
     """Whether the inputs and results of all ranks here, NumPy's and TensorFlow's, fit."""
     with open("/proc/meminfo") as meminfo:
         available = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvail"))
-    needed = 6 * num_bytes * adasum.local_size() * 1.1
+    needed = 5 * num_bytes * adasum.local_size() * 1.1
     return MPI.COMM_WORLD.allreduce(needed < available * 1024, MPI.LAND)
 
 
@@ -108,8 +108,9 @@ def _methods(
     results = np.split(flat_result, np.cumsum(sizes)[:-1])
     tensors = [tf.constant(array, shape=shape) for array, shape in zip(arrays, shapes, strict=True)]
 
-    # Sums of sums grow beyond all numbers, but for zeros.
-    zeros, shared = _in_arena(sizes), _in_arena(sizes)
+    shared = _in_arena(sizes)
+    # Sums of sums of sums become infinite, but for zeros; of what is long few are made.
+    summed = shared if sum(sizes) > 2**26 else _in_arena(sizes)
     for array, values in zip(shared, arrays, strict=True):
         np.copyto(array, values)
 
@@ -141,7 +142,7 @@ def _methods(
         "adasum, packed": through_op("adasum", others["packed"]),
         "sum, in place": lambda: adasum.allreduce_arrays(results, "sum"),
         "adasum, in place": lambda: adasum.allreduce_arrays(results, "adasum"),
-        "sum, nothing packed": lambda: adasum.allreduce_arrays(zeros, "sum"),
+        "sum, nothing packed": lambda: adasum.allreduce_arrays(summed, "sum"),
         "adasum, nothing packed": lambda: adasum.allreduce_arrays(shared, "adasum"),
     }
 
