@@ -10,10 +10,11 @@
 
 namespace {
 
-constexpr int kLargeBytes = 1 << 20;
+constexpr int kLargeBytes = 1 << 15;  // a long vector goes in parts of 60 KiB
 // Of the message's progress: it has been announced to the other rank, and a part of it may be
-// there.
-constexpr int kLooksBefore = 20;
+// there. Not the whole: a look sends at most what a socket's buffers take, and the message has 64
+// MiB.
+constexpr int kLooksBefore = 5;
 
 thread_local int num_looks = -1;  // since the large message began
 
