@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tempfile
 
 import keras
 import numpy as np
@@ -95,12 +94,12 @@ def _norms(leaves):
 
 @pytest.mark.parametrize("num_local", LOCAL)
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
-def test_is_that_of_the_vectors_in_float64(mode, num_local):
+def test_is_that_of_the_vectors_in_float64(mode, num_local, tmp_path):
     model = compiled(num_local, mode, rules=[("second/bias", "mean")])
     plain = fit(model, [])  # traces a step before there is a logger
     assert "orthogonality" not in plain
     step, weights = model.train_function, Weights()
-    log = tempfile.mktemp(suffix=".csv")
+    log = str(tmp_path / "log.csv")
     before_it = [keras.callbacks.CSVLogger(log), weights]
     logs = fit(model, [*before_it, OrthogonalityLogger(per_variable=True)])
 

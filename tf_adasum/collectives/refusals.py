@@ -71,15 +71,17 @@ def checked_int(what: str, value: Any, least: int, most: int) -> int:
         TypeError: it is no whole number, or a bool.
         ValueError: it is out of range.
     """
-    line = refusal(
-        f"{what} to be an int from {least} to {most}", shown(value), "Pass such a number."
-    )
+
+    def line() -> str:
+        expected = f"{what} to be an int from {least} to {most}"
+        return refusal(expected, shown(value), "Pass such a number.")
+
     if isinstance(value, bool):
-        raise TypeError(line)
+        raise TypeError(line())
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(line) from None
+        raise TypeError(line()) from None
     if not least <= number <= most:
-        raise ValueError(line)
+        raise ValueError(line())
     return number
