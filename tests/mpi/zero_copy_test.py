@@ -59,6 +59,6 @@ def test_no_element_is_sent(tmp_path_factory):
     (written,) = folder.iterdir()
     sent = dict(timeline.sent_bytes(timeline.read(written)))
     size = adasum.size()
-    assert sent["packed"] > ordinary[0].nbytes * (size - 1) / size
+    assert sent["packed"] >= ordinary[0].nbytes * (size - 1) / size
     # Where it lies, its inner products, and that it is done.
-    assert 0 < sent["in place"] <= (size - 1) * (64 + 8 * size * (size + 1) // 2 + 1)
+    assert sent["in place"] <= (size - 1) * (64 + 8 * size * (size + 1) // 2 + 1)
