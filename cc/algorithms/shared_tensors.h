@@ -12,7 +12,7 @@ namespace adasum {
 // there: they are many, and few of all bytes.
 class SharedTensors {
  public:
-  // No tensor is in memory of its own below this (arena.h).
+  // From here on adasumrun's preloaded library puts tensors into the arena (arena/preload.cc).
   static constexpr int64_t kLeastBytes = int64_t{64} << 10;
 
   // All references must outlive this.

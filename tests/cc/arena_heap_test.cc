@@ -18,6 +18,7 @@
 #include "cc/arena/arena.h"
 #include "cc/arena/heap.h"
 #include "tests/cc/check.h"
+#include "tests/cc/child_process.h"
 
 namespace adasum {
 namespace {
@@ -38,17 +39,7 @@ struct TestHeap : Heap {
   }
 };
 
-// In a child process, whose failed checks fail the test here.
-void InChild(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(test::NumFailures() > 0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK_EQ(status, 0);
-}
+using test::InChild;
 
 TEST(AnotherProcessReadsBlocksThroughTheFile) {
   TestHeap heap(64 * kMiB);

@@ -1,7 +1,6 @@
 // How large the arena may become: the setting, and the limits of the process.
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,23 +15,14 @@
 #include "cc/arena/heap.h"
 #include "cc/arena/heap_size.h"
 #include "tests/cc/check.h"
+#include "tests/cc/child_process.h"
 
 namespace adasum {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// In a child process, whose failed checks fail the test here: limits can't be taken back.
-void InChild(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(test::NumFailures() > 0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  CHECK_EQ(status, 0);
-}
+using test::InChild;
 
 TEST(SettingsAreReadOrRefused) {
   int64_t num_bytes = 5;
