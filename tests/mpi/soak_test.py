@@ -1,5 +1,7 @@
 """Ten thousand allreduces of random sizes and dtypes leave nothing behind in the process."""
 
+import ctypes
+import itertools
 import os
 import zlib
 
@@ -13,7 +15,7 @@ NUM_ALLREDUCES = 10_000
 # Elements of one tensor; memory that grows to the largest size ever seen is asked for at once.
 MOST_ELEMENTS = 2**19
 DTYPES = ["float32", "float16", "bfloat16", "float64"]
-LARGEST_LIST_BYTES = MOST_ELEMENTS * (4 + 2 + 2 + 8)
+MOST_TENSORS = 4
 # Samples of the resident memory, the first after the warm-up.
 NUM_SAMPLES = 20
 
@@ -21,6 +23,21 @@ NUM_SAMPLES = 20
 def _resident_bytes():
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Mallinfo2(ctypes.Structure):
+    """What glibc's mallinfo2() returns."""
+
+    _NAMES = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _NAMES.split())
+
+
+def _allocated_bytes():
+    """What malloc has given and not got back: no fragment of the heap changes it."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = _Mallinfo2
+    info = mallinfo2()
+    return info.uordblks + info.hblkhd
 
 
 def _open_files():
@@ -61,9 +78,17 @@ class _Soak:
             for reduction in ("adasum", "sum"):
                 adasum.allreduce(list(self._sources.values()), reduction)
 
+    def reduce_all_kinds(self):
+        """TensorFlow keeps a kernel for each list of dtypes and reduction that it has seen."""
+        for number in range(1, MOST_TENSORS + 1):
+            for dtypes in itertools.product(DTYPES, repeat=number):
+                tensors = [self._sources[dtype][:1] for dtype in dtypes]
+                for reduction in ("adasum", "sum"):
+                    adasum.allreduce(tensors, reduction)
+
     def reduce_random(self):
         """One tensor half of the time, else a list of up to four."""
-        number = 1 if self._rng.random() < 0.5 else self._rng.integers(1, 5)
+        number = 1 if self._rng.random() < 0.5 else self._rng.integers(1, MOST_TENSORS + 1)
         sizes = _random_sizes(self._rng, number) // number
         dtypes = self._rng.choice(DTYPES, number)
         tensors = [self._sources[dtype][:size] for dtype, size in zip(dtypes, sizes, strict=True)]
@@ -76,21 +101,23 @@ class _Soak:
 def test_ten_thousand_allreduces_leave_the_process_as_it_was():
     soak = _Soak()
     soak.reduce_largest()
+    soak.reduce_all_kinds()
     for _ in range(NUM_ALLREDUCES // 10):
         soak.reduce_random()
     open_files, mapped_files = _open_files(), _mapped_files()
-    resident = [_resident_bytes()]
+    resident, allocated = [_resident_bytes()], [_allocated_bytes()]
     for _ in range(1, NUM_SAMPLES):
         for _ in range(NUM_ALLREDUCES // (NUM_SAMPLES - 1)):
             soak.reduce_random()
         resident.append(_resident_bytes())
+        allocated.append(_allocated_bytes())
     # Before anything fails on one rank, lest the others wait here.
     assert MPI.COMM_WORLD.allgather(soak.checksum) == [soak.checksum] * adasum.size()
     print(f"resident MiB: {[round(number / 2**20, 1) for number in resident]}")
-    *steady, largest = sorted(np.diff(resident))
-    print(f"{sum(steady) / NUM_ALLREDUCES:.1f} bytes per allreduce besides one of {largest}")
-    # The heap may need one more of the largest lists for what is in pieces; a leak comes steadily.
-    assert largest < LARGEST_LIST_BYTES
-    assert sum(steady) < 2**21
+    print(f"bytes that malloc gave and did not get back: {np.diff(allocated).tolist()}")
+    # A leak of 25 bytes per allreduce fails here.
+    assert allocated[-1] - allocated[0] < 25 * NUM_ALLREDUCES
+    # The heap may need the largest list once more for what is in pieces, on top of what mmap took.
+    assert resident[-1] - resident[0] < 2**23 + MOST_ELEMENTS * (4 + 2 + 2 + 8)
     assert _open_files() == open_files
     assert _mapped_files() == mapped_files
