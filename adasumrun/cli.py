@@ -83,6 +83,8 @@ def _start(
         environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
         if num_restarts:
             timeline.discard(environment[timeline.VARIABLE])
+    if options.verbose:
+        environment.setdefault(mpirun.VERBOSE_VARIABLE, "1")
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
@@ -162,7 +164,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mpi-args", default="", metavar="ARGS", help="further arguments of mpirun"
     )
-    parser.add_argument("--verbose", action="store_true", help="print the mpirun command")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print the mpirun command, and what the ranks found to suit their hosts",
+    )
     parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(argv)

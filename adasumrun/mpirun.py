@@ -40,6 +40,7 @@ HYDRA_INPUTS = {
 
 # After how many seconds of waiting ranks say who is missing (tf_adasum/collectives/stalls.py).
 STALL_WARNING_VARIABLE = "TF_ADASUM_STALL_WARNING_SECONDS"
+VERBOSE_VARIABLE = "TF_ADASUM_VERBOSE"
 
 
 class LaunchError(Exception):

@@ -10,9 +10,7 @@
 
 namespace adasum {
 
-// So many chunks stay packed from the moments to the combination: a peer may still have them in its
-// cache. With more of them long vectors leave the caches; with fewer a peer that shares no cache
-// fetches twice what it could have kept.
+// As Tuning::packed_chunks, between two leaves that halve.
 constexpr int64_t kPackedChunks = 8;
 
 // How many bytes are exchanged with a peer at a time, and combined by the cores together, each of

@@ -9,6 +9,7 @@
 #include "cc/core/scratch.h"
 #include "cc/core/segments.h"
 #include "cc/core/transport.h"
+#include "cc/core/tuning.h"
 #include "cc/reductions/reduction.h"
 
 namespace adasum {
@@ -50,6 +51,8 @@ struct CollectiveContext {
   Transport& transport;
   Arithmetic& arithmetic;
   LeafScratch& scratch;
+  // The same on all leaves.
+  Tuning tuning = {};
 };
 
 }  // namespace adasum

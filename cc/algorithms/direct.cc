@@ -47,7 +47,8 @@ class Direct {
         chunks_(MakeChunks()),
         slice_bytes_(buffer_.Bytes(chunks_.Of(Part(0), 0))),
         slot_bytes_((size_ - 1) * slice_bytes_),
-        num_slots_(std::min(std::max(kLeastSlots, kPackedChunks / (size_ - 1)), chunks_.size())),
+        num_slots_(std::min(std::max(kLeastSlots, context.tuning.packed_chunks / (size_ - 1)),
+                            chunks_.size())),
         theirs_(chunks_.size() * size_) {}
 
   bool Run() {
@@ -87,7 +88,7 @@ class Direct {
 
   std::vector<Stack> Stacks(int64_t i, void* out) {
     const Range own = chunks_.keep(i);
-    return buffer_.Stacks(own, Runs(i, own.begin), out);
+    return buffer_.Stacks(own, Runs(i, own.begin), out, Part(rank_).begin);
   }
 
   bool LearnWeights();
@@ -118,7 +119,7 @@ class Direct {
 
 Chunks Direct::MakeChunks() const {
   constexpr int64_t kLine = 64;  // elements: whole cache lines of every dtype
-  const int64_t bytes = transport_.ChunkBytes(rank_ == 0 ? 1 : 0) * arithmetic_.Width();
+  const int64_t bytes = context_.tuning.chunk_bytes * arithmetic_.Width();
   const int64_t chunk = buffer_.Elements(bytes) / kLine * kLine;
   return {Part(rank_), {}, chunk, Part(0).size()};  // no part is longer than the first
 }

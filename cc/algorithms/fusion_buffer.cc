@@ -64,13 +64,13 @@ std::vector<Piece> FusionBuffer::Pieces(Range range, const void* left, const voi
 }
 
 std::vector<Stack> FusionBuffer::Stacks(Range range, const std::vector<const void*>& runs,
-                                        void* out) const {
+                                        void* out, int64_t origin) const {
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
     void* copy = tensors_.outputs.empty() ? nullptr : Output(segment, part.begin);
     void* const result = out == nullptr ? nullptr : At(out, inside);
-    stacks.push_back({segment, {}, result, {copy}, part.size()});
+    stacks.push_back({segment, {}, result, {copy}, part.size(), part.begin - origin});
     for (size_t leaf = 0; leaf < runs.size(); ++leaf) {
       stacks.back().operands[leaf] =
           runs[leaf] == nullptr ? Own(segment, part.begin) : At(runs[leaf], inside);

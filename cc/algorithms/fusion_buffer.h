@@ -40,7 +40,9 @@ class FusionBuffer {
                             bool is_final) const;
   // The operands of all leaves in `range`, of each a run as above. Results go to `out`, and to the
   // caller's tensors.
-  std::vector<Stack> Stacks(Range range, const std::vector<const void*>& runs, void* out) const;
+  // Positions count from element `origin`.
+  std::vector<Stack> Stacks(Range range, const std::vector<const void*>& runs, void* out,
+                            int64_t origin) const;
   // From now on own values are in Work().
   void SetCombined() { is_in_work_ = true; }
 

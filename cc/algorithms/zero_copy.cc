@@ -32,7 +32,7 @@ class ZeroCopy {
         element_bytes_(ElementBytes(tensors.dtype)),
         tree_(MakeTree(size_)),
         own_(PartOf(context.transport.rank(), size_, tensors.segments.num_elements())),
-        chunks_(own_, {}, Elements(kCachedBytes)) {}
+        chunks_(own_, {}, Elements(context.tuning.chunk_bytes)) {}
 
   bool Run() {
     if (NeedsMoments() && !LearnWeights()) return false;
@@ -83,7 +83,12 @@ std::vector<Stack> ZeroCopy::Stacks(Range range) const {
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t skip = Skip(segment, part);
-    stacks.push_back({segment, {}, At(shared_.Output(own, segment), skip), {}, part.size()});
+    stacks.push_back({segment,
+                      {},
+                      At(shared_.Output(own, segment), skip),
+                      {},
+                      part.size(),
+                      part.begin - own_.begin});
     Stack& stack = stacks.back();
     for (int leaf = 0, copy = 0; leaf < size_; ++leaf) {
       stack.operands[leaf] = At(shared_.Input(leaf, segment), skip);

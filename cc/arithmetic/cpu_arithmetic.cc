@@ -103,10 +103,10 @@ void CpuArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stack
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / ElementBytes(dtype);
   for (const Stack& stack : stacks) {
-    for (int64_t begin = 0; begin < stack.num_elements; begin += tile) {
-      AddGram(moments, cross, n, stack.operands, begin * ElementBytes(dtype),
-              std::min(tile, stack.num_elements - begin), grams + stack.segment * GramSize(n));
-    }
+    ForEachTileOf(stack, tile, [&](int64_t begin, int64_t count) {
+      AddGram(moments, cross, n, stack.operands, begin * ElementBytes(dtype), count,
+              grams + stack.segment * GramSize(n));
+    });
   }
 }
 
@@ -125,7 +125,7 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       continue;
     }
     for (int64_t begin = 0; begin < whole.num_elements; begin += tile) {
-      Part part = Slice(whole, begin * element_bytes, std::min(tile, whole.num_elements - begin));
+      Part part = Slice(whole, begin, std::min(tile, whole.num_elements - begin), element_bytes);
       const int64_t num_bytes = part.num_elements * element_bytes;
       void* const out = part.out;
       if (uses_streaming_stores_) part.out = made;

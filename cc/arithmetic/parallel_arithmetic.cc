@@ -49,10 +49,9 @@ std::vector<Part> SlicesOf(const std::vector<Part>& parts, int64_t element_bytes
   const int64_t slice = kSliceBytes / element_bytes;
   std::vector<Part> slices;
   for (const Part& part : parts) {
-    for (int64_t begin = 0; begin < part.num_elements; begin += slice) {
-      slices.push_back(
-          Slice(part, begin * element_bytes, std::min(slice, part.num_elements - begin)));
-    }
+    ForEachTileOf(part, slice, [&](int64_t begin, int64_t count) {
+      slices.push_back(Slice(part, begin, count, element_bytes));
+    });
   }
   return slices;
 }

@@ -2,6 +2,8 @@
 #ifndef ADASUM_ARITHMETIC_SLICES_H_
 #define ADASUM_ARITHMETIC_SLICES_H_
 
+#include <algorithm>
+
 #include "cc/core/arithmetic.h"
 #include "cc/core/bytes.h"
 
@@ -18,8 +20,24 @@ void ForEachCopy(const Stack& stack, Visit visit) {
   for (int i = 0; i < kMostOperands && stack.copies[i] != nullptr; ++i) visit(stack.copies[i]);
 }
 
-// The part that begins `skip` bytes into it.
-inline Piece Slice(const Piece& piece, int64_t skip, int64_t num_elements) {
+// Of its first element, where that matters.
+inline int64_t PositionOf(const Piece&) { return 0; }
+inline int64_t PositionOf(const Stack& stack) { return stack.position; }
+
+// Calls visit(begin, size) for the tiles of a part: they end where the position is a multiple of
+// `tile` elements.
+template <typename Part, typename Visit>
+void ForEachTileOf(const Part& part, int64_t tile, Visit visit) {
+  int64_t end = 0;
+  for (int64_t begin = 0; begin < part.num_elements; begin = end) {
+    end = std::min(begin + tile - (PositionOf(part) + begin) % tile, part.num_elements);
+    visit(begin, end - begin);
+  }
+}
+
+// `num_elements` from element `begin` on.
+inline Piece Slice(const Piece& piece, int64_t begin, int64_t num_elements, int64_t element_bytes) {
+  const int64_t skip = begin * element_bytes;
   return {piece.segment,
           At(piece.left, skip),
           At(piece.right, skip),
@@ -28,9 +46,14 @@ inline Piece Slice(const Piece& piece, int64_t skip, int64_t num_elements) {
           num_elements};
 }
 
-inline Stack Slice(const Stack& stack, int64_t skip, int64_t num_elements) {
-  Stack slice{
-      stack.segment, {}, stack.out == nullptr ? nullptr : At(stack.out, skip), {}, num_elements};
+inline Stack Slice(const Stack& stack, int64_t begin, int64_t num_elements, int64_t element_bytes) {
+  const int64_t skip = begin * element_bytes;
+  Stack slice{stack.segment,
+              {},
+              stack.out == nullptr ? nullptr : At(stack.out, skip),
+              {},
+              num_elements,
+              stack.position + begin};
   ForEachCopy(stack, [&, i = 0](void* copy) mutable { slice.copies[i++] = At(copy, skip); });
   for (int i = 0; i < kMostOperands && stack.operands[i] != nullptr; ++i) {
     slice.operands[i] = At(stack.operands[i], skip);

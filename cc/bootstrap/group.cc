@@ -90,6 +90,7 @@ class MpiGroup : public Group {
     auto mpi =
         std::make_unique<MpiTransport>(world_, std::move(receivers), *waits, options.cuda.mpi);
     Topology topology = TopologyOf(members, mpi->rank());
+    topology.tuning = options.tuning;
     waits->hot_pauses = HotPauses(topology.local_size);
     std::unique_ptr<Transport> transport = HostTransport::Make(
         std::move(mpi), HostsOf(members), *waits, {options.shared_memory, options.zero_copy});

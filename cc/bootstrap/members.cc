@@ -100,7 +100,10 @@ void CheckMembers(const std::vector<Member>& members) {
 }
 
 Topology TopologyOf(const std::vector<Member>& members, int rank) {
-  Topology topology{0, 0, 1, {}, members[rank].instruction_set};
+  Topology topology;
+  topology.local_size = 0;
+  topology.hosts.clear();
+  topology.instruction_set = members[rank].instruction_set;
   std::map<std::string, size_t> index_of;  // in topology.hosts
   for (size_t other = 0; other < members.size(); ++other) {
     auto [found, is_new] = index_of.insert({members[other].host, topology.hosts.size()});

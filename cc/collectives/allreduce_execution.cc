@@ -11,6 +11,7 @@
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/collectives/blocks.h"
 #include "cc/collectives/collective_state.h"
+#include "cc/collectives/tuner.h"
 
 namespace adasum {
 namespace {
@@ -57,6 +58,7 @@ class Execution {
     const StreamingStorePolicy::Kind kind{
         tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0],
         segments_.num_elements() * ElementBytes(tensors_.dtype), LiesInReach()};
+    LearnTuning(kind.num_bytes);
     const bool is_large = kind.num_bytes >= kMoreThanCached;
     const bool uses_streaming_stores =
         is_large && state_.streaming_store_policy.UsesStreamingStores(kind);
@@ -68,6 +70,14 @@ class Execution {
   }
 
  private:
+  // Once, by the first allreduce for which it matters.
+  void LearnTuning(int64_t num_bytes) {
+    if (state_.is_tuned || num_bytes < kWorthTuning) return;
+    if (!context_.transport.requires_workspace()) return;
+    state_.tuning = ChooseTuning(context_);
+    state_.is_tuned = true;
+  }
+
   void RunWith(CpuArithmetic& cpu) {
     // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
     // lend: steps are as long as the cores are many, and both sides take the same.
@@ -108,7 +118,8 @@ class Execution {
   void ReduceReplicas(const Reduction& reduction, Hierarchy* hierarchy, Arithmetic& arithmetic) {
     std::vector<std::optional<Error>> lacking(num_replicas_);
     auto reduce = [&](int replica, Transport& wire) {
-      const CollectiveContext with{reduction, wire, arithmetic, state_.scratch[replica]};
+      const CollectiveContext with{reduction, wire, arithmetic, state_.scratch[replica],
+                                   state_.tuning};
       lacking[replica] = ReduceReplica(replica, with, hierarchy == nullptr);
     };
     if (num_replicas_ == 1) {

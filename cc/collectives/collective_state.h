@@ -10,6 +10,7 @@
 #include "cc/collectives/leaves.h"
 #include "cc/collectives/sparse_scratch.h"
 #include "cc/collectives/streaming_store_policy.h"
+#include "cc/core/tuning.h"
 #include "cc/engine/request.h"
 
 namespace adasum {
@@ -23,6 +24,8 @@ struct CollectiveState : RequestState {
   HierarchyScratch hierarchy_scratch;
   SparseScratch sparse_scratch;
   StreamingStorePolicy streaming_store_policy;
+  Tuning tuning;
+  bool is_tuned = false;
 };
 
 // Made by the communicator's first collective. Requests of other kinds keep nothing.

@@ -45,6 +45,10 @@ struct Stack {
   void* out;
   void* copies[kMostOperands] = {};
   int64_t num_elements;
+  // Of its first element in the part of the vector that this leaf reduces for all: inner products
+  // are summed in tiles that begin at multiples of their length there, as chunks do, so that no bit
+  // of them depends on how long the chunks are.
+  int64_t position = 0;
 };
 
 // The inner products of every two of n vectors: 0.0, 0.1, ..., 0.(n-1), 1.1, ..., (n-1).(n-1).

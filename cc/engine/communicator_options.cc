@@ -64,6 +64,27 @@ void ReadInstructionSet(const char* variable, InstructionSet* set) {
   if (!ParseInstructionSet(name, set)) Refuse(variable, "baseline, avx2 or avx512", name);
 }
 
+// In the user's cache folder; empty where there is none.
+std::string DefaultTuningPath() {
+  const std::string cache = Value("XDG_CACHE_HOME"), home = Value("HOME");
+  if (!cache.empty() && cache[0] == '/') return cache + "/tf_adasum/tuning";
+  if (!home.empty() && home[0] == '/') return home + "/.cache/tf_adasum/tuning";
+  return "";
+}
+
+// Of a switch that may also name a file.
+void ReadTuning(const char* variable, TuningSettings* tuning) {
+  const std::string value = Value(variable);
+  tuning->is_on = value != "0";
+  if (value.empty() || value == "1") {
+    tuning->path = DefaultTuningPath();
+  } else if (value[0] == '/') {
+    tuning->path = value;
+  } else if (value != "0") {
+    Refuse(variable, "0, 1 or the whole path of a file", value);
+  }
+}
+
 // Rounded up to whole cache lines, so that the operands of a chunk are aligned as the tensors are.
 void ReadChunkBytes(const char* variable, int64_t* num_bytes) {
   constexpr int64_t kLine = 256;
@@ -112,6 +133,8 @@ CommunicatorOptions CommunicatorOptions::FromEnvironment(const GivenOptions& giv
   ReadSwitch("TF_ADASUM_CUDA_IPC", &options.cuda.ipc);
   ReadSwitch("TF_ADASUM_CUDA_MPI", &options.cuda.mpi);
   ReadChunkBytes("TF_ADASUM_CUDA_STEP_BYTES", &options.cuda.chunk_bytes);
+  ReadTuning("TF_ADASUM_TUNE", &options.tuning);
+  ReadSwitch("TF_ADASUM_VERBOSE", &options.tuning.is_verbose);
   ReadText("TF_ADASUM_TIMELINE", &options.timeline);
   for (const auto& [name, value] : given) Set(name, value, &options);
   return options;

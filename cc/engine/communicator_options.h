@@ -8,6 +8,7 @@
 
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/core/backoff.h"
+#include "cc/core/tuning.h"
 
 namespace adasum {
 
@@ -46,6 +47,8 @@ struct CommunicatorOptions {
   // Whether they read tensors that lie in shared memory there, rather than packed.
   bool zero_copy = true;
   CudaOptions cuda;
+  // TF_ADASUM_TUNE: 0, 1 or the file that keeps what is measured. TF_ADASUM_VERBOSE.
+  TuningSettings tuning;
   // Where timelines go, one file for each rank and communicator; empty for none.
   // TF_ADASUM_TIMELINE.
   std::string timeline;

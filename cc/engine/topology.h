@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cc/arithmetic/instruction_sets.h"
+#include "cc/core/tuning.h"
 
 namespace adasum {
 
@@ -20,6 +21,8 @@ struct Topology {
   HostRanks hosts = {{0}};
   // Of every rank's arithmetic, so that all round alike.
   InstructionSet instruction_set = InstructionSet::kBaseline;
+  // This rank's own.
+  TuningSettings tuning;
 };
 
 }  // namespace adasum

@@ -1,6 +1,7 @@
 // Many vectors at once: their inner products and weighted sums, against long double, by every
 // instruction set, by the way that any device has, and on several cores.
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,7 @@
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/parallel_arithmetic.h"
+#include "cc/core/bytes.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/instruction_sets.h"
@@ -141,6 +143,46 @@ TEST(WeightedSums) {
         CheckWeighted(cpu, dtype, n);
       });
     }
+  });
+}
+
+// Wherever chunks end: neither a vector's last elements nor its tiles round in a way of their own.
+TEST(ChunksChangeNoBit) {
+  ForEachKernels([](const CpuKernels& kernels) {
+    ForEveryStack([&](int n, DType dtype) {
+      constexpr int64_t kChunk = 8192;                    // elements: whole tiles of every dtype
+      constexpr int64_t kBegin = 7, kCount = 3 * kChunk;  // of the segment, in the leaf's part
+      std::mt19937_64 random(n);
+      std::normal_distribution<double> normal;
+      std::vector<Elements> x;
+      for (int i = 0; i < n; ++i) {
+        std::vector<double> values(kCount);
+        for (double& value : values) value = normal(random);
+        x.emplace_back(dtype, values);
+      }
+      std::vector<double> weights;
+      for (int i = 0; i < n; ++i) weights.push_back(std::cos(1.0 * i));
+      std::vector<std::vector<double>> grams;
+      std::vector<Elements> outs;
+      for (int64_t chunk : {int64_t{1} << 40, 2 * kChunk, kChunk}) {
+        CpuArithmetic cpu(kernels);
+        grams.emplace_back(GramSize(n));
+        Elements out(dtype, kCount);
+        for (int64_t begin = 0, end; begin < kCount; begin = end) {
+          end = std::min(kCount, ((kBegin + begin) / chunk + 1) * chunk - kBegin);
+          const int64_t skip = begin * ElementBytes(dtype);
+          Stack stack{0, {}, At(out.bytes(), skip), {}, end - begin, kBegin + begin};
+          for (int i = 0; i < n; ++i) stack.operands[i] = At(x[i].bytes(), skip);
+          cpu.AddGrams(dtype, n, {stack}, grams.back().data());
+          cpu.CombineStacks(dtype, n, {stack}, weights.data());
+        }
+        outs.push_back(out);
+      }
+      for (size_t i = 1; i < outs.size(); ++i) {
+        CHECK_TRUE(grams[i] == grams[0]);
+        CHECK_EQ(std::memcmp(outs[i].bytes(), outs[0].bytes(), outs[0].num_bytes()), 0);
+      }
+    });
   });
 }
 
