@@ -1,6 +1,8 @@
 #include "cc/collectives/allreduce.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/collectives/allreduce_execution.h"
 #include "cc/collectives/reduction_spec.h"
@@ -27,8 +29,14 @@ std::string Signature(const AllreduceTensors& tensors, const ReductionSpec& spec
          (tensors.norms == nullptr ? "" : ", measured");
 }
 
+// What follows from names, dtype and shapes alone, wherever the tensors lie.
+struct Plan {
+  ReductionSpec spec;
+  RequestKey key;
+};
+
 // Throws InvalidArgument.
-Request MakeRequest(AllreduceTensors tensors, Done done) {
+Plan MakePlan(const AllreduceTensors& tensors) {
   const ReductionSpec spec =
       ReductionSpec::Parse(tensors.reduction, tensors.local_reduction, tensors.dtype);
   if (spec.inside != nullptr && tensors.device != nullptr) {
@@ -36,11 +44,71 @@ Request MakeRequest(AllreduceTensors tensors, Done done) {
                 "Expected tensors in host memory for a local reduction. Received: tensors on a "
                 "GPU. Run the op on the CPU.");
   }
-  RequestKey key(tensors.name, Signature(tensors, spec));
-  auto run = [tensors = std::move(tensors), spec](RequestContext& context) {
+  return {spec, RequestKey(tensors.name, Signature(tensors, spec))};
+}
+
+// The plans of the last few requests of a thread: a training step repeats them, and to write a
+// signature and take its digest takes longer than to swap a short vector.
+class RecentPlans {
+ public:
+  // Stays until the next call. Throws InvalidArgument.
+  const Plan& Of(const AllreduceTensors& tensors) {
+    for (const Entry& entry : entries_) {
+      if (IsAlike(entry.tensors, tensors)) return entry.plan;
+    }
+    Entry made{Described(tensors), MakePlan(tensors)};
+    if (entries_.size() < kMost) {
+      entries_.push_back(std::move(made));
+      return entries_.back().plan;
+    }
+    next_ = (next_ + 1) % kMost;
+    return (entries_[next_] = std::move(made)).plan;
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+
+  // All that a signature is made of.
+  struct Description {
+    std::string name, reduction, local_reduction;
+    DType dtype;
+    std::vector<Shape> shapes;
+    size_t num_replicas;
+    bool is_on_device, is_measured;
+  };
+  struct Entry {
+    Description tensors;
+    Plan plan;
+  };
+
+  static Description Described(const AllreduceTensors& tensors) {
+    return {
+        tensors.name,   tensors.reduction,     tensors.local_reduction,   tensors.dtype,
+        tensors.shapes, tensors.inputs.size(), tensors.device != nullptr, tensors.norms != nullptr};
+  }
+  static bool IsAlike(const Description& known, const AllreduceTensors& tensors) {
+    return known.dtype == tensors.dtype && known.num_replicas == tensors.inputs.size() &&
+           known.is_on_device == (tensors.device != nullptr) &&
+           known.is_measured == (tensors.norms != nullptr) &&
+           known.reduction == tensors.reduction && known.name == tensors.name &&
+           known.local_reduction == tensors.local_reduction && known.shapes == tensors.shapes;
+  }
+
+  std::vector<Entry> entries_;
+  size_t next_ = 0;
+};
+
+const Plan& PlanOf(const AllreduceTensors& tensors) {
+  thread_local RecentPlans recent;
+  return recent.Of(tensors);
+}
+
+Request MakeRequest(AllreduceTensors tensors, Done done) {
+  const Plan& plan = PlanOf(tensors);
+  auto run = [tensors = std::move(tensors), spec = plan.spec](RequestContext& context) {
     ExecuteAllreduce(tensors, spec, context);
   };
-  return {std::move(key), std::move(run), std::move(done)};
+  return {plan.key, std::move(run), std::move(done)};
 }
 
 }  // namespace
@@ -53,8 +121,14 @@ void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done) 
   }
 }
 
-void AllreduceAndWait(Communicator& communicator, AllreduceTensors tensors) {
-  communicator.RunAndWait(MakeRequest(std::move(tensors), nullptr));
+void AllreduceAndWait(Communicator& communicator, const AllreduceTensors& tensors) {
+  const Plan& plan = PlanOf(tensors);
+  const ReductionSpec spec = plan.spec;
+  // Both stay here until it is done; two references need no memory of their own.
+  auto run = [&tensors, &spec](RequestContext& context) {
+    ExecuteAllreduce(tensors, spec, context);
+  };
+  communicator.RunAndWait({plan.key, run, nullptr});
 }
 
 }  // namespace adasum

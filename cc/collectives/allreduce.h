@@ -42,7 +42,7 @@ struct AllreduceTensors {
 void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
 
 // As Allreduce, on the calling thread; returns when the outputs are there. Throws Error.
-void AllreduceAndWait(Communicator& communicator, AllreduceTensors tensors);
+void AllreduceAndWait(Communicator& communicator, const AllreduceTensors& tensors);
 
 }  // namespace adasum
 

@@ -55,21 +55,25 @@ class Execution {
     if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
       state_.scratch.resize(num_replicas_);
     }
+    const int64_t num_bytes = segments_.num_elements() * ElementBytes(tensors_.dtype);
+    LearnTuning(num_bytes);
+    if (num_bytes >= kMoreThanCached) return RunLarge(num_bytes);
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), false);
+    RunWith(cpu);
+  }
+
+ private:
+  void RunLarge(int64_t num_bytes) {
     const StreamingStorePolicy::Kind kind{
-        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0],
-        segments_.num_elements() * ElementBytes(tensors_.dtype), LiesInReach()};
-    LearnTuning(kind.num_bytes);
-    const bool is_large = kind.num_bytes >= kMoreThanCached;
-    const bool uses_streaming_stores =
-        is_large && state_.streaming_store_policy.UsesStreamingStores(kind);
+        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0], num_bytes, LiesInReach()};
+    const bool uses_streaming_stores = state_.streaming_store_policy.UsesStreamingStores(kind);
     CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores);
     const auto begin = std::chrono::steady_clock::now();
     RunWith(cpu);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (is_large) state_.streaming_store_policy.Note(kind, uses_streaming_stores, took.count());
+    state_.streaming_store_policy.Note(kind, uses_streaming_stores, took.count());
   }
 
- private:
   // Once, by the first allreduce for which it matters.
   void LearnTuning(int64_t num_bytes) {
     if (state_.is_tuned || num_bytes < kWorthTuning) return;

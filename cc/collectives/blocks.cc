@@ -20,6 +20,7 @@ void ReduceInBlocks(const LeafTensors& tensors, const CollectiveContext& context
   const int64_t block_bytes = BlockBytes(context.transport) * context.arithmetic.Width();
   const int64_t block_elements = block_bytes / ElementBytes(tensors.dtype);
   const Segments& all = tensors.segments;
+  if (all.num_elements() <= block_elements) return ReduceLeaves(tensors, context);
   for (int64_t begin = 0; begin < all.size();) {
     std::vector<int64_t> num_elements;
     std::vector<const void*> inputs;

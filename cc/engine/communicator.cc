@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <future>
 #include <utility>
 
 #include "cc/core/default_floats.h"
+#include "cc/engine/outcome.h"
 
 namespace adasum {
 namespace {
@@ -86,12 +86,8 @@ void Communicator::Enqueue(Request request) {
 
 void Communicator::RunAndWait(Request request) {
   CheckHome();
-  std::promise<std::optional<Error>> promise;
-  std::atomic<bool> is_done{false};
-  request.done = [&](const Error* error) {
-    is_done = true;
-    promise.set_value(error ? std::optional<Error>(*error) : std::nullopt);
-  };
+  Outcome outcome;
+  request.done = [&outcome](const Error* error) { outcome.Set(error); };
   bool owns_engine = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -100,16 +96,14 @@ void Communicator::RunAndWait(Request request) {
     owns_engine = !std::exchange(is_owned_, true);
   }
   if (owns_engine) {
-    RunInline(is_done);
+    RunInline([&outcome] { return outcome.is_known(); });
   } else {
     changed_.notify_all();
   }
-  std::future<std::optional<Error>> future = promise.get_future();
-  while (future.wait_for(kLookForInterruptEvery) != std::future_status::ready) {
+  while (!outcome.AwaitFor(kLookForInterruptEvery)) {
     if (IsInterrupted()) Interrupt();
   }
-  std::optional<Error> error = future.get();
-  if (error) throw *error;
+  outcome.ThrowIfFailed();
 }
 
 void Communicator::Interrupt() {
@@ -120,9 +114,9 @@ void Communicator::Interrupt() {
   FailAll(InterruptedError());
 }
 
-void Communicator::RunInline(const std::atomic<bool>& is_done) {
+void Communicator::RunInline(const std::function<bool()>& is_done) {
   DefaultFloats floats;
-  while (!is_done) {
+  while (!is_done()) {
     if (IsInterrupted()) FailAll(InterruptedError());
     const RequestKey* first = First();
     if (first == nullptr) break;  // closing, which fails the request; or it has failed
@@ -260,7 +254,7 @@ void Communicator::Execute(const Decision& decision) {
 
 std::optional<Error> Communicator::CarryOut(const Request& request) {
   if (timeline_) timeline_->Add("queue: " + request.key.name, request.enqueued, -1, 0);
-  auto begin = Timeline::Clock::now();
+  const auto begin = timeline_ ? Timeline::Clock::now() : Timeline::Clock::time_point();
   transport().Begin();
   std::optional<Error> error =
       Run(request, {transport(), *transport_, topology_, *waits_, timeline_.get(), state_});

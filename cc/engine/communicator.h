@@ -5,8 +5,8 @@
 #ifndef ADASUM_ENGINE_COMMUNICATOR_H_
 #define ADASUM_ENGINE_COMMUNICATOR_H_
 
-#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,7 +81,7 @@ class Communicator {
   // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
   // Carries out requests until `is_done`, and releases the engine, which the caller owns.
-  void RunInline(const std::atomic<bool>& is_done);
+  void RunInline(const std::function<bool()>& is_done);
   void ReleaseEngine();
   // The transport, through the timeline if one is kept.
   Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }

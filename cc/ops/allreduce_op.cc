@@ -64,7 +64,7 @@ class AllreduceOp : public AsyncOpKernel {
     }
 #endif
     if (caller_waits_ && !is_on_gpu_) {
-      context->SetStatus(RunAndWait(context, group, std::move(tensors)));
+      context->SetStatus(RunAndWait(context, group, tensors));
       return done();
     }
     // The group stays open until the request is done.
@@ -116,9 +116,9 @@ class AllreduceOp : public AsyncOpKernel {
   }
 
   static absl::Status RunAndWait(OpKernelContext* context, const std::shared_ptr<Group>& group,
-                                 AllreduceTensors tensors) {
+                                 const AllreduceTensors& tensors) {
     try {
-      AllreduceAndWait(group->communicator(), std::move(tensors));
+      AllreduceAndWait(group->communicator(), tensors);
       return absl::OkStatus();
     } catch (const Error& error) {
       KeepTensorsIfNeeded(&error, context, group);

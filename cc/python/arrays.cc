@@ -121,7 +121,7 @@ void AllreduceArrays(Communicator& communicator, const py::list& objects,
     tensors.outputs.push_back(array.mutable_data());
   }
   py::gil_scoped_release no_lock;
-  AllreduceAndWait(communicator, std::move(tensors));
+  AllreduceAndWait(communicator, tensors);
 }
 
 }  // namespace adasum

@@ -25,7 +25,7 @@ Ending SumHere(Communicator& communicator, const std::string& name, std::vector<
   AllreduceTensors tensors{
       name, "sum", DType::kFloat64, {{size}}, {{values->data()}}, {values->data()}};
   try {
-    AllreduceAndWait(communicator, std::move(tensors));
+    AllreduceAndWait(communicator, tensors);
     return std::nullopt;
   } catch (const Error& error) {
     return error;
@@ -82,13 +82,31 @@ TEST(DisagreementIsThrown) {
   });
 }
 
+// A thread remembers what its last few requests were: more of them than that, in turns, and one
+// that differs from a remembered one on a single rank.
+TEST(ManyShapesOfOneNameInTurns) {
+  Ranks ranks(Wire::kSharedMemory, 2);
+  ForEachRank(2, [&](int rank) {
+    for (int round = 0; round < 3; ++round) {
+      for (size_t size = 1; size <= 20; ++size) {
+        std::vector<double> values(size, 1.0 + rank);
+        CHECK_EQ(Describe(SumHere(ranks[rank], "one name", &values)), "");
+        for (double sum : values) CHECK_EQ(sum, 3.0);
+      }
+      std::vector<double> unlike(rank == 1 ? 20 : 19, 7.0);
+      CHECK_TRUE(Is(SumHere(ranks[rank], "one name", &unlike), ErrorCode::kInvalidArgument));
+      for (double value : unlike) CHECK_EQ(value, 7.0);
+    }
+  });
+}
+
 TEST(RefusedAtOnce) {
   Ranks ranks(Wire::kSharedMemory, 2);
   std::vector<double> values(1);
   AllreduceTensors unknown{"x",   "median",          DType::kFloat64,
                            {{1}}, {{values.data()}}, {values.data()}};
   try {
-    AllreduceAndWait(ranks[0], std::move(unknown));
+    AllreduceAndWait(ranks[0], unknown);
     test::Fail(__FILE__, __LINE__, "expected an error");
   } catch (const Error& error) {
     CHECK_TRUE(error.code() == ErrorCode::kInvalidArgument);

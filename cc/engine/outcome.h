@@ -1,0 +1,48 @@
+// What becomes of a request, for the thread that waits for it.
+#ifndef ADASUM_ENGINE_OUTCOME_H_
+#define ADASUM_ENGINE_OUTCOME_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "cc/core/error.h"
+
+namespace adasum {
+
+// Not a std::promise: each of those makes a system call, though nobody waits yet.
+class Outcome {
+ public:
+  bool is_known() const { return is_known_; }
+
+  void Set(const Error* error) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (error != nullptr) error_ = *error;
+    is_known_ = true;
+    // Under the lock: the waiting thread destroys this as soon as it sees it.
+    changed_.notify_all();
+  }
+
+  // Whether it is known within that time.
+  template <typename Duration>
+  bool AwaitFor(Duration limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return is_known_ || changed_.wait_for(lock, limit, [this] { return is_known(); });
+  }
+
+  // Once it is known.
+  void ThrowIfFailed() const {
+    if (error_) throw *error_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Error> error_;
+  std::atomic<bool> is_known_{false};
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ENGINE_OUTCOME_H_
