@@ -1,0 +1,145 @@
+"""N workers in one process that train one model: many cheap workers in place of many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from experiments.tasks import Examples, Task
+from tf_adasum.collectives.allreduce import allreduce_replicas
+
+
+class Workers:
+    """N leaves of the library's own reduction, each with its own batches and its own optimizer.
+
+    All have the same weights at the start of a step. Each takes the gradient of its own batch, its
+    optimizer makes a step of it, the steps are reduced, and all move to the same new weights: what
+    `tf_adasum.wrap(optimizer, mode="delta")` does on N replicas. In gradient mode the gradients are
+    reduced, and one optimizer makes one step of the result.
+
+    Args:
+        task: what they learn.
+        number: N.
+        reduction: "adasum", "mean" or "sum"; with one worker there is nothing to reduce.
+        make_optimizer: returns an elementwise Keras optimizer: one of it works on the weights of
+            all workers, stacked.
+        batch: examples of each worker and step.
+        mode: "delta" or "gradient".
+
+    Attributes:
+        model: the common one.
+        orthogonality: of the last steps, float32 [steps, variables]: |result|^2 of the reduction
+            over the sum of the workers' |step|^2. With Adasum 1 where the steps are orthogonal,
+            1 / N where they are parallel and equal.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        number: int,
+        reduction: str,
+        make_optimizer: Callable[[], keras.optimizers.Optimizer],
+        batch: int = 32,
+        mode: str = "delta",
+    ):
+        self._task, self._number, self._reduction, self._batch = task, number, reduction, batch
+        self._is_delta = mode == "delta"
+        self.model = task.build()
+        self._weights = [variable.value for variable in self.model.trainable_variables]
+        # One copy of the weights for each optimizer.
+        copies = number if self._is_delta else 1
+        self._stacked = [tf.Variable(tf.stack([weight] * copies)) for weight in self._weights]
+        self._optimizer = make_optimizer()
+        self._optimizer.build(self._stacked)
+        self._fresh = [variable.numpy() for variable in self._optimizer.variables]
+        self._inputs, self._labels = (tf.constant(part) for part in task.train)
+        self._steps = tf.function(self._take_steps)
+
+    def reset(self, seed: int, rate: float) -> None:
+        """Begins anew: weights and the order of the examples from `seed`, learning rate `rate`."""
+        keras.utils.set_random_seed(seed)
+        self.move_to(self._task.build().get_weights(), rate)
+        self._order = np.random.default_rng(1000 + seed)
+
+    def weights(self) -> list[np.ndarray]:
+        """The common ones."""
+        return [weight.numpy() for weight in self._weights]
+
+    def move_to(self, weights: list[np.ndarray], rate: float) -> None:
+        """Begins anew from these weights; the optimizers forget what they knew."""
+        for weight, value in zip(self._weights, weights):
+            weight.assign(value)
+        for variable, value in zip(self._optimizer.variables, self._fresh):
+            variable.assign(value)
+        self._optimizer.learning_rate = rate
+        self._spread()
+
+    def train_epoch(self) -> float:
+        """Takes the steps of one epoch, without the odd rest; returns the mean loss."""
+        order = self._order.permutation(len(self._labels)).astype(np.int32)
+        steps = len(order) // (self._number * self._batch)
+        order = order[: steps * self._number * self._batch]
+        return self.train(order.reshape(steps, self._number, self._batch))
+
+    def train(self, batches: np.ndarray | tf.Tensor) -> float:
+        """Takes the steps of these batches; returns the mean loss.
+
+        Args:
+            batches: numbers of examples, int32 [steps, N, batch].
+        """
+        loss, self.orthogonality = (result.numpy() for result in self._steps(batches))
+        return float(loss)
+
+    def accuracy(self, examples: Examples) -> float:
+        """Share of the examples that the model tells right; 0 once it has diverged."""
+        logits = self.model(examples.inputs, training=False).numpy()
+        return float(np.mean(np.isfinite(logits).all(1) & (logits.argmax(1) == examples.labels)))
+
+    def _take_steps(self, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        total, count = tf.constant(0.0), tf.shape(order)[0]
+        orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
+        for i in tf.range(count):
+            drawn = order[i]
+            gradients, losses = tf.vectorized_map(self._gradients, drawn)
+            if self._is_delta:
+                self._optimizer.apply(gradients, self._stacked)
+                steps = [new - old for new, old in zip(self._stacked, self._weights)]
+                combined = self._combine(steps)
+            else:
+                steps, combined = gradients, self._combine(gradients)
+            orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
+            if not self._is_delta:
+                self._optimizer.apply([step[None] for step in combined], self._stacked)
+                combined = [new[0] - old for new, old in zip(self._stacked, self._weights)]
+            for weight, step in zip(self._weights, combined):
+                weight.assign_add(step)
+            self._spread()
+            total += tf.reduce_mean(losses)
+        return total / tf.cast(count, tf.float32), orthogonality.stack()
+
+    def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
+        workers = zip(*(tf.unstack(tensor, self._number) for tensor in stacked))
+        return allreduce_replicas(list(workers), self._reduction, name="workers")
+
+    def _spread(self) -> None:
+        """Gives every optimizer the common weights."""
+        for weight, stacked in zip(self._weights, self._stacked):
+            stacked.assign(tf.broadcast_to(weight, stacked.shape))
+
+    def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        labels = tf.gather(self._labels, drawn)
+        with tf.GradientTape() as tape:
+            logits = self.model(tf.gather(self._inputs, drawn), training=True)
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            )
+        return tape.gradient(loss, self._weights), loss
+
+
+def _orthogonality(combined: list[tf.Tensor], steps: list[tf.Tensor]) -> tf.Tensor:
+    square = [tf.reduce_sum(tf.square(tensor)) for tensor in combined]
+    squares = [tf.reduce_sum(tf.square(tensor)) for tensor in steps]
+    return tf.math.divide_no_nan(tf.stack(square), tf.stack(squares))

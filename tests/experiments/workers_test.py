@@ -1,0 +1,108 @@
+"""Steps of the experiments' workers are what N gradients and the reference reduction give."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from experiments.tasks import Examples, Task
+from experiments.workers import Workers
+from tests.reference import adasum, mean, sum
+
+REFERENCE = {"adasum": adasum, "mean": mean, "sum": sum}
+BATCH = 4
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.1),
+    "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.1),
+}
+
+
+def _task():
+    random = np.random.default_rng(0)
+    examples = Examples(
+        random.standard_normal((67, 6, 6, 1)).astype(np.float32),
+        random.integers(10, size=67).astype(np.int32),
+    )
+
+    def build():
+        kinds = keras.layers
+        convolution = kinds.Conv2D(3, 3, activation="relu")
+        return keras.Sequential(
+            [keras.Input((6, 6, 1)), convolution, kinds.Flatten(), kinds.Dense(10)]
+        )
+
+    return Task("small", examples, examples, examples, build)
+
+
+def _gradients(model, weights, examples, drawn):
+    model.set_weights(weights)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with tf.GradientTape() as tape:
+        value = loss(examples.labels[drawn], model(examples.inputs[drawn]))
+    variables = [variable.value for variable in model.trainable_variables]
+    return [tensor.numpy() for tensor in tape.gradient(value, variables)]
+
+
+class _Stepper:
+    """One worker's own optimizer."""
+
+    def __init__(self, task, make_optimizer, rate):
+        self._model, self._optimizer = task.build(), make_optimizer()
+        self._optimizer.learning_rate = rate
+
+    def step(self, weights, gradients):
+        self._model.set_weights(weights)
+        self._optimizer.apply(gradients, self._model.trainable_variables)
+        return [new - old for new, old in zip(self._model.get_weights(), weights)]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("mode", ["delta", "gradient"])
+@pytest.mark.parametrize(
+    ("number", "reduction"), [(1, "mean"), (3, "adasum"), (5, "adasum"), (4, "mean"), (3, "sum")]
+)
+def test_an_epoch_matches_the_reference(number, reduction, mode, optimizer):
+    task, rate = _task(), 0.02
+    workers = Workers(task, number, reduction, OPTIMIZERS[optimizer], BATCH, mode)
+    workers.reset(5, rate)
+    weights = workers.weights()
+    workers.train_epoch()
+    reduce, model = REFERENCE[reduction].reduce, task.build()
+    own = [_Stepper(task, OPTIMIZERS[optimizer], rate) for _ in range(number)]
+    order = np.random.default_rng(1005).permutation(67)
+    orthogonality = []
+    for batches in order[: 67 // (number * BATCH) * number * BATCH].reshape(-1, number, BATCH):
+        steps = [_gradients(model, weights, task.train, drawn) for drawn in batches]
+        if mode == "delta":
+            steps = [one.step(weights, step) for one, step in zip(own, steps)]
+        combined = [reduce(list(of_workers)) for of_workers in zip(*steps)]
+        squares = [np.sum(np.square(of_workers)) for of_workers in zip(*steps)]
+        orthogonality.append([np.sum(x**2) / s for x, s in zip(combined, squares)])
+        if mode == "gradient":
+            combined = own[0].step(weights, [np.float32(x) for x in combined])
+        weights = [weight + step for weight, step in zip(weights, combined)]
+    for got, want in zip(workers.weights(), weights):
+        np.testing.assert_allclose(got, want, atol=1e-4 if optimizer == "adam" else 2e-5)
+    np.testing.assert_allclose(workers.orthogonality, orthogonality, rtol=1e-2, atol=1e-3)
+
+
+def test_beginning_anew_gives_the_same_bits():
+    workers = Workers(_task(), 3, "adasum", OPTIMIZERS["adam"], BATCH)
+    results = []
+    for rate in (0.02, 0.5, 0.02):
+        workers.reset(1, rate)
+        for _ in range(2):
+            workers.train_epoch()
+        results.append([weight.tobytes() for weight in workers.weights()])
+    assert results[0] == results[2] != results[1]
+
+
+def test_a_model_that_diverged_is_never_right():
+    task = _task()
+    workers = Workers(task, 1, "mean", OPTIMIZERS["sgd"], BATCH)
+    workers.reset(0, 0.1)
+    workers.move_to([np.full_like(weight, np.nan) for weight in workers.weights()], 0.1)
+    assert workers.accuracy(task.test) == 0
