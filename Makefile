@@ -38,7 +38,7 @@ else ifneq ($(strip $(shell echo $(CONFIGURE))),$(strip $(LAST_CONFIGURE)))
   .bazelrc.user: FORCE
 endif
 
-.PHONY: FORCE help setup build test test-full test-hosts test-slurm test-tensorflow sanitize fuzz keras-table demo bench wheel lint format clean
+.PHONY: FORCE help setup build test test-full test-hosts test-slurm test-tensorflow sanitize fuzz keras-table demo experiments bench wheel lint format clean
 .DELETE_ON_ERROR:
 
 help:
@@ -53,6 +53,7 @@ help:
 	@echo "make keras-table  set up, build, run every Keras feature on all replicas of its table and write docs/keras.md"
 	@echo "make setup   virtual environment in .venv, pinned requirements, Bazel, configure.py"
 	@echo "make build   setup and the native library, put in place for .venv/bin/python"
+	@echo "make experiments  set up, build and make the runs, tables and plots of docs/results.md that are missing"
 	@echo "make bench   setup, build and time allreduces against MPI's own, then training steps"
 	@echo "make wheel   setup and a wheel in dist/"
 	@echo "make lint    ruff and clang-format; make format repairs what they can"
@@ -108,6 +109,10 @@ test-tensorflow: setup
 
 demo: build
 	$(VENV)/bin/python -m models.digits.demo $(DEMO)
+
+# Arguments, e.g. make experiments EXPERIMENTS="scaling"; the folder that is there goes on.
+experiments: build
+	$(VENV)/bin/python -m experiments $(or $(EXPERIMENTS),all)
 
 # One after the other: timings don't share a machine. Figures and plots go where docs/performance.md shows them.
 RESULTS := docs/performance

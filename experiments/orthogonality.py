@@ -18,12 +18,12 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Workers
+from experiments.workers import Method, Workers
 
 NUMBERS = (16, 64)
 SEEDS = (0, 1, 2, 3, 4)
 # Task, learning rate, epochs.
-TRAININGS = (("generated", 0.1, 2), ("digits", 0.1, 10))
+TRAININGS = (("generated", 0.1, 2), ("digits", 0.1, 40))
 # Stretches of the training, each of which has one value in the table and the heat map.
 STRETCHES = 20
 
@@ -39,9 +39,8 @@ def wanted(runs: list[Run]) -> Iterator[dict[str, Any]]:
 def run(settings: dict[str, Any]) -> dict[str, Any]:
     """Trains by Adasum of gradients; returns the orthogonality of [layer][stretch]."""
     task = tasks.TASKS[settings["task"]]()
-    workers = Workers(
-        task, settings["workers"], "adasum", lambda: keras.optimizers.SGD(0.1), mode="gradient"
-    )
+    method = Method("adasum", lambda: keras.optimizers.SGD(0.1), "gradient")
+    workers = Workers(task, settings["workers"], method)
     workers.reset(settings["seed"], settings["rate"])
     measured = []
     for _ in range(settings["epochs"]):
@@ -51,7 +50,9 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     means = np.stack([stretch.mean(axis=0) for stretch in stretches], axis=1)
     return {
         "layers": [
-            variable.path.partition("/")[2] for variable in workers.model.trainable_variables
+            f"{i} {type(layer).__name__} {weight.name}"
+            for i, layer in enumerate(workers.model.layers)
+            for weight in layer.trainable_weights
         ],
         "orthogonality": np.round(means, 4).tolist(),
         "test": workers.accuracy(task.test),

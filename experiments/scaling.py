@@ -16,12 +16,12 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Workers
+from experiments.workers import Method, Workers
 
 WORKERS = (1, 4, 8, 16, 32, 64)
 REDUCTIONS = ("adasum", "mean", "sum")
 # The same for every point: none is given more tries than another.
-RATES = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+RATES = tuple(0.0125 * 2**i for i in range(11))
 # Seeds that choose the rate, by the validation examples, and seeds that are judged, by the test's.
 CHOOSING, JUDGED = (100, 101), (0, 1, 2, 3, 4)
 EPOCHS = 2
@@ -84,7 +84,8 @@ def run(settings: dict[str, Any]) -> dict[str, float]:
 def _workers(number: int, reduction: str) -> Workers:
     """Kept for the next run of the kind: it takes as long to trace as to train."""
     reduction = "mean" if reduction == "none" else reduction
-    return Workers(tasks.generated(), number, reduction, lambda: keras.optimizers.SGD(0.1))
+    method = Method(reduction, lambda: keras.optimizers.SGD(0.1))
+    return Workers(tasks.generated(), number, method)
 
 
 def judged(runs: list[Run], kind: dict[str, Any], rate: float) -> list[float]:
@@ -124,6 +125,7 @@ def plot(runs: list[Run], path: str) -> None:
             plots.spread(axes, reduction, points)
         axes.set_xscale("log", base=2)
         axes.set_xticks(WORKERS, [str(number) for number in WORKERS])
+        axes.set_ylim(0.94 if index == 0 else 0.98, 1)
         axes.set_xlabel("workers")
         axes.set_ylabel("test accuracy")
         axes.legend(frameon=False)

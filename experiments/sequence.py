@@ -22,7 +22,7 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Workers
+from experiments.workers import Method, Workers
 from models.digits.results import COLORS, label
 
 NUMBERS = (4, 16, 64)
@@ -44,7 +44,8 @@ def wanted(runs: list[Run]) -> Iterator[dict[str, Any]]:
 
 @functools.cache
 def _workers(number: int, reduction: str) -> Workers:
-    return Workers(tasks.generated(), number, reduction, lambda: keras.optimizers.SGD(0.1))
+    method = Method(reduction, lambda: keras.optimizers.SGD(0.1))
+    return Workers(tasks.generated(), number, method)
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from experiments.tasks import Examples, Task
+from experiments.worker_optimizers import MakeOptimizer, SeparateOptimizers, StackedOptimizer
 from tf_adasum.collectives.allreduce import allreduce_replicas
+
+
+class Method(NamedTuple):
+    """How workers train.
+
+    Args:
+        reduction: "adasum", "mean" or "sum"; with one worker there is nothing to reduce.
+        make_optimizer: returns a Keras optimizer.
+        mode: "delta" or "gradient".
+        elementwise: whether the optimizer looks at single elements only.
+        batch: examples of each worker and step.
+    """
+
+    reduction: str
+    make_optimizer: MakeOptimizer
+    mode: str = "delta"
+    elementwise: bool = True
+    batch: int = 32
 
 
 class Workers:
@@ -23,11 +42,7 @@ class Workers:
     Args:
         task: what they learn.
         number: N.
-        reduction: "adasum", "mean" or "sum"; with one worker there is nothing to reduce.
-        make_optimizer: returns an elementwise Keras optimizer: one of it works on the weights of
-            all workers, stacked.
-        batch: examples of each worker and step.
-        mode: "delta" or "gradient".
+        method: how.
 
     Attributes:
         model: the common one.
@@ -36,25 +51,15 @@ class Workers:
             1 / N where they are parallel and equal.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        number: int,
-        reduction: str,
-        make_optimizer: Callable[[], keras.optimizers.Optimizer],
-        batch: int = 32,
-        mode: str = "delta",
-    ):
-        self._task, self._number, self._reduction, self._batch = task, number, reduction, batch
-        self._is_delta = mode == "delta"
+    def __init__(self, task: Task, number: int, method: Method):
+        self._task, self._number, self._batch = task, number, method.batch
+        self._reduction, self._is_delta = method.reduction, method.mode == "delta"
         self.model = task.build()
         self._weights = [variable.value for variable in self.model.trainable_variables]
-        # One copy of the weights for each optimizer.
-        copies = number if self._is_delta else 1
-        self._stacked = [tf.Variable(tf.stack([weight] * copies)) for weight in self._weights]
-        self._optimizer = make_optimizer()
-        self._optimizer.build(self._stacked)
-        self._fresh = [variable.numpy() for variable in self._optimizer.variables]
+        kind = StackedOptimizer if method.elementwise else SeparateOptimizers
+        self._optimizer = kind(
+            method.make_optimizer, self._weights, number if self._is_delta else 1
+        )
         self._inputs, self._labels = (tf.constant(part) for part in task.train)
         self._steps = tf.function(self._take_steps)
 
@@ -72,10 +77,7 @@ class Workers:
         """Begins anew from these weights; the optimizers forget what they knew."""
         for weight, value in zip(self._weights, weights):
             weight.assign(value)
-        for variable, value in zip(self._optimizer.variables, self._fresh):
-            variable.assign(value)
-        self._optimizer.learning_rate = rate
-        self._spread()
+        self._optimizer.reset(rate)
 
     def train_epoch(self) -> float:
         """Takes the steps of one epoch, without the odd rest; returns the mean loss."""
@@ -102,32 +104,21 @@ class Workers:
         total, count = tf.constant(0.0), tf.shape(order)[0]
         orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
         for i in tf.range(count):
-            drawn = order[i]
-            gradients, losses = tf.vectorized_map(self._gradients, drawn)
+            steps, losses = tf.vectorized_map(self._gradients, order[i])
             if self._is_delta:
-                self._optimizer.apply(gradients, self._stacked)
-                steps = [new - old for new, old in zip(self._stacked, self._weights)]
-                combined = self._combine(steps)
-            else:
-                steps, combined = gradients, self._combine(gradients)
+                steps = self._optimizer.steps(steps)
+            combined = self._combine(steps)
             orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
             if not self._is_delta:
-                self._optimizer.apply([step[None] for step in combined], self._stacked)
-                combined = [new[0] - old for new, old in zip(self._stacked, self._weights)]
+                combined = [step[0] for step in self._optimizer.steps([g[None] for g in combined])]
             for weight, step in zip(self._weights, combined):
                 weight.assign_add(step)
-            self._spread()
             total += tf.reduce_mean(losses)
         return total / tf.cast(count, tf.float32), orthogonality.stack()
 
     def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
         workers = zip(*(tf.unstack(tensor, self._number) for tensor in stacked))
         return allreduce_replicas(list(workers), self._reduction, name="workers")
-
-    def _spread(self) -> None:
-        """Gives every optimizer the common weights."""
-        for weight, stacked in zip(self._weights, self._stacked):
-            stacked.assign(tf.broadcast_to(weight, stacked.shape))
 
     def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         labels = tf.gather(self._labels, drawn)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from experiments.tasks import Examples, Task
-from experiments.workers import Workers
+from experiments.workers import Method, Workers
 from tests.reference import adasum, mean, sum
 
 REFERENCE = {"adasum": adasum, "mean": mean, "sum": sum}
@@ -17,6 +17,7 @@ OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.1),
     "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
     "adam": lambda: keras.optimizers.Adam(0.1),
+    "lamb": lambda: keras.optimizers.Lamb(0.1),
 }
 
 
@@ -66,7 +67,10 @@ class _Stepper:
 )
 def test_an_epoch_matches_the_reference(number, reduction, mode, optimizer):
     task, rate = _task(), 0.02
-    workers = Workers(task, number, reduction, OPTIMIZERS[optimizer], BATCH, mode)
+    is_elementwise = optimizer != "lamb"
+    workers = Workers(
+        task, number, Method(reduction, OPTIMIZERS[optimizer], mode, is_elementwise, BATCH)
+    )
     workers.reset(5, rate)
     weights = workers.weights()
     workers.train_epoch()
@@ -85,12 +89,12 @@ def test_an_epoch_matches_the_reference(number, reduction, mode, optimizer):
             combined = own[0].step(weights, [np.float32(x) for x in combined])
         weights = [weight + step for weight, step in zip(weights, combined)]
     for got, want in zip(workers.weights(), weights):
-        np.testing.assert_allclose(got, want, atol=1e-4 if optimizer == "adam" else 2e-5)
+        np.testing.assert_allclose(got, want, atol=1e-4 if optimizer in ("adam", "lamb") else 2e-5)
     np.testing.assert_allclose(workers.orthogonality, orthogonality, rtol=1e-2, atol=1e-3)
 
 
 def test_beginning_anew_gives_the_same_bits():
-    workers = Workers(_task(), 3, "adasum", OPTIMIZERS["adam"], BATCH)
+    workers = Workers(_task(), 3, Method("adasum", OPTIMIZERS["adam"], batch=BATCH))
     results = []
     for rate in (0.02, 0.5, 0.02):
         workers.reset(1, rate)
@@ -102,7 +106,7 @@ def test_beginning_anew_gives_the_same_bits():
 
 def test_a_model_that_diverged_is_never_right():
     task = _task()
-    workers = Workers(task, 1, "mean", OPTIMIZERS["sgd"], BATCH)
+    workers = Workers(task, 1, Method("mean", OPTIMIZERS["sgd"], batch=BATCH))
     workers.reset(0, 0.1)
     workers.move_to([np.full_like(weight, np.nan) for weight in workers.weights()], 0.1)
     assert workers.accuracy(task.test) == 0

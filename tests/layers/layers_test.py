@@ -213,7 +213,7 @@ def test_launcher_imports_the_standard_library_only():
 
 def test_files_are_short():
     own = [*cxx_sources(), *_python_modules(), ROOT / "configure.py"]
-    for folder in ("tests", "tools", "models", "benchmarks"):
+    for folder in ("tests", "tools", "models", "benchmarks", "experiments"):
         own += (ROOT / folder).rglob("*.py")
     lengths = {_path(source): len(source.read_text().splitlines()) for source in own}
     assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
