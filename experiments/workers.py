@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tf_adasum as adasum
 from experiments.tasks import Examples, Task
 from experiments.worker_optimizers import MakeOptimizer, SeparateOptimizers, StackedOptimizer
 from tf_adasum.collectives.allreduce import allreduce_replicas
@@ -43,6 +44,7 @@ class Workers:
         task: what they learn.
         number: N.
         method: how.
+        communicator: whose ranks have N such workers each; all ranks if None.
 
     Attributes:
         model: the common one.
@@ -51,7 +53,14 @@ class Workers:
             1 / N where they are parallel and equal.
     """
 
-    def __init__(self, task: Task, number: int, method: Method):
+    def __init__(
+        self,
+        task: Task,
+        number: int,
+        method: Method,
+        communicator: adasum.Communicator | None = None,
+    ):
+        self._communicator = communicator
         self._task, self._number, self._batch = task, number, method.batch
         self._reduction, self._is_delta = method.reduction, method.mode == "delta"
         self.model = task.build()
@@ -118,7 +127,7 @@ class Workers:
 
     def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
         workers = zip(*(tf.unstack(tensor, self._number) for tensor in stacked))
-        return allreduce_replicas(list(workers), self._reduction, name="workers")
+        return allreduce_replicas(list(workers), self._reduction, self._communicator, "workers")
 
     def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         labels = tf.gather(self._labels, drawn)

@@ -2,7 +2,7 @@
 
 # One of models.digits.optimizers.
 OPTIMIZER = "momentum"
-# Among the best for one worker (docs/results.md); more workers keep it.
+# Among the best for one worker (docs/results/digits.md); more workers keep it.
 LEARNING_RATE = 0.02
 # Images a worker sees in one step.
 BATCH_SIZE = 32
