@@ -29,6 +29,10 @@ class StackedOptimizer:
         """Forgets all, and takes this learning rate."""
         self._optimizer.reset(rate)
 
+    def set_rate(self, rate: float) -> None:
+        """Takes this learning rate from now on."""
+        self._optimizer.set_rate(rate)
+
     def steps(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns each worker's step from the common weights.
 
@@ -60,6 +64,11 @@ class SeparateOptimizers:
         for optimizer in self._optimizers:
             optimizer.reset(rate)
 
+    def set_rate(self, rate: float) -> None:
+        """Takes this learning rate from now on."""
+        for optimizer in self._optimizers:
+            optimizer.set_rate(rate)
+
     def steps(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns each worker's step from the common weights, stacked as the gradients are."""
         of_workers = zip(*(tf.unstack(gradient, len(self._own)) for gradient in gradients))
@@ -84,4 +93,7 @@ class _Fresh:
     def reset(self, rate: float) -> None:
         for variable, value in zip(self._optimizer.variables, self._first):
             variable.assign(value)
+        self.set_rate(rate)
+
+    def set_rate(self, rate: float) -> None:
         self._optimizer.learning_rate = np.float32(rate)

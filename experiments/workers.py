@@ -88,6 +88,10 @@ class Workers:
             weight.assign(value)
         self._optimizer.reset(rate)
 
+    def set_rate(self, rate: float) -> None:
+        """Takes this learning rate from now on."""
+        self._optimizer.set_rate(rate)
+
     def train_epoch(self) -> float:
         """Takes the steps of one epoch, without the odd rest; returns the mean loss."""
         order = self._order.permutation(len(self._labels)).astype(np.int32)
