@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ OPTIMIZERS = {
     "adam": lambda: keras.optimizers.Adam(0.1),
     "lamb": lambda: keras.optimizers.Lamb(0.1),
 }
+# Numbers of workers and their reductions, beside Adasum of three.
+OTHER = [(1, "mean"), (5, "adasum"), (4, "mean"), (3, "sum")]
 
 
 def _task():
@@ -60,12 +64,15 @@ class _Stepper:
         return [new - old for new, old in zip(self._model.get_weights(), weights)]
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 @pytest.mark.parametrize(
-    ("number", "reduction"), [(1, "mean"), (3, "adasum"), (5, "adasum"), (4, "mean"), (3, "sum")]
+    ("number", "reduction", "optimizer"),
+    [
+        *((3, "adasum", optimizer) for optimizer in OPTIMIZERS),
+        *((number, reduction, "momentum") for number, reduction in OTHER),
+    ],
 )
-def test_an_epoch_matches_the_reference(number, reduction, mode, optimizer):
+def test_an_epoch_matches_the_reference(number, reduction, optimizer, mode):
     task, rate = _task(), 0.02
     is_elementwise = optimizer != "lamb"
     workers = Workers(
@@ -102,6 +109,25 @@ def test_beginning_anew_gives_the_same_bits():
             workers.train_epoch()
         results.append([weight.tobytes() for weight in workers.weights()])
     assert results[0] == results[2] != results[1]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_rate_of_zero_stops_and_another_goes_on(optimizer):
+    is_elementwise = optimizer != "lamb"
+    method = Method("adasum", OPTIMIZERS[optimizer], elementwise=is_elementwise, batch=BATCH)
+    workers = Workers(_task(), 2, method)
+    workers.reset(1, 0.02)
+    seen = [workers.weights()]
+    for rate in (0, 0.02):
+        workers.set_rate(rate)
+        workers.train_epoch()
+        seen.append(workers.weights())
+    changes = [
+        max(np.abs(new - old).max() for new, old in zip(after, before))
+        for before, after in itertools.pairwise(seen)
+    ]
+    assert changes[0] == 0
+    assert changes[1] > 1e-3
 
 
 def test_a_model_that_diverged_is_never_right():
