@@ -9,14 +9,6 @@
 namespace adasum {
 namespace {
 
-const std::vector<int>& HostOf(int rank, const HostRanks& hosts) {
-  for (const std::vector<int>& ranks : hosts) {
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return ranks;
-  }
-  throw Error(ErrorCode::kInternal,
-              "Expected the hosts of all ranks. Received: none of rank " + std::to_string(rank));
-}
-
 int FewestRanks(const HostRanks& hosts) {
   size_t fewest = hosts[0].size();
   for (const std::vector<int>& ranks : hosts) fewest = std::min(fewest, ranks.size());

@@ -16,7 +16,7 @@ constexpr int64_t kWorthTuning = int64_t{1} << 20;
 // * What rank 0's file has for its kind of host, with so many ranks on it.
 // * The defaults too where a host has fewer cores than ranks.
 // * Else the ranks of each host time allreduces of a few MiB of their own, candidate by candidate
-//   in turns, for less than a tenth of a second, all hosts at once and each for itself. What is
+//   in turns, for about a twentieth of a second, all hosts at once and each for itself. What is
 //   best on the slowest rank is chosen, if it is clearly better than the defaults, and rank 0 keeps
 //   it.
 Tuning ChooseTuning(RequestContext& context);

@@ -12,6 +12,9 @@ namespace adasum {
 // The ranks of every host, ascending; hosts in the order of their lowest rank.
 using HostRanks = std::vector<std::vector<int>>;
 
+// The ranks of the host that `rank` is on. Throws Internal if it is on none.
+const std::vector<int>& HostOf(int rank, const HostRanks& hosts);
+
 // Of one rank; the same on all ranks but for the first two.
 struct Topology {
   int local_rank = 0;
