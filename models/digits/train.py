@@ -11,14 +11,14 @@ them is one worker alone, which sets a target; the others are then compared by t
 from __future__ import annotations
 
 import json
-import sys
 import time
 
 import keras
 import tensorflow as tf
-from absl import app, flags, logging
+from absl import flags
 
 import tf_adasum
+from models.common import datasets, program, workers
 from models.digits import claim_report, image_set, network, optimizers, results, settings
 from models.digits.batches import ShiftedImages
 from models.digits.callbacks import Curve, EpochBar
@@ -28,23 +28,16 @@ from models.digits.orthogonality import GradientOrthogonality
 FLAGS = flags.FLAGS
 ONE_WORKER = "none"
 
+flags.adopt_module_key_flags(datasets)  # for --help
+flags.adopt_module_key_flags(workers)
 flags.DEFINE_string("dataset", "digits", "digits, or an image set of tensorflow_datasets (mnist).")
-flags.DEFINE_string("data_dir", image_set.DEFAULT_FOLDER, "Folder of prepared data sets.")
 flags.DEFINE_list("reduction", ["adasum"], "How replicas are combined: adasum, mean, sum; or none.")
-flags.DEFINE_enum("mode", "delta", ["delta", "gradient"], "What is combined: see tf_adasum.wrap.")
 flags.DEFINE_enum("optimizer", settings.OPTIMIZER, optimizers.NAMES, "The workers' optimizer.")
 flags.DEFINE_float("learning_rate", settings.LEARNING_RATE, "Of the optimizer.", lower_bound=0)
 flags.DEFINE_integer("batch_size", settings.BATCH_SIZE, "Images per worker.", lower_bound=1)
 flags.DEFINE_integer("epochs", settings.EPOCHS, "Passes over the training images.", lower_bound=1)
 flags.DEFINE_integer("shift", settings.SHIFT, "Augmentation: largest shift, pixels.", lower_bound=0)
 flags.DEFINE_integer("test_shift", 0, "The same for the test images.", lower_bound=0)
-flags.DEFINE_integer(
-    "workers",
-    None,
-    "Replicas, as CPU devices: a multiple of the number of ranks. Default: one for each rank.",
-    lower_bound=1,
-)
-flags.DEFINE_integer("seed", 0, "Of initial weights and of the order of the images.")
 flags.DEFINE_integer(
     "measure_every",
     None,
@@ -65,13 +58,9 @@ flags.register_validator(
 )
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     """Trains once with each of --reduction and shows a table."""
-    if len(argv) > 1:
-        raise app.UsageError(f"expected flags only. Received: {' '.join(argv[1:])}")
-    if not FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)  # tensorflow_datasets tells every step
-    devices = _local_devices()
+    devices = workers.local_devices()
     images = image_set.load(FLAGS.dataset, FLAGS.data_dir)
     runs = [train(images, *kind) for kind in _kinds(devices)]
     if tf_adasum.rank() > 0:
@@ -193,42 +182,13 @@ def _announce(reduction: str, strategy: tf_adasum.AdasumStrategy, steps: int) ->
     """Says on rank 0 what is about to be trained."""
     if tf_adasum.rank() > 0:
         return
-    workers, ranks = strategy.num_replicas_in_sync, strategy.extended.communicator.size
-    places = f" ({ranks} ranks x {workers // ranks} replicas)" if 1 < ranks < workers else ""
     title = "" if reduction == ONE_WORKER else f"{reduction}: "
     print(
-        f"{title}{workers} worker{'s' if workers > 1 else ''}{places} "
-        f"x {FLAGS.batch_size} images, {FLAGS.optimizer} {FLAGS.learning_rate:g}, "
-        f"{FLAGS.epochs} epochs of {steps} steps",
+        f"{title}{workers.describe(strategy)} x {FLAGS.batch_size} images, "
+        f"{FLAGS.optimizer} {FLAGS.learning_rate:g}, {FLAGS.epochs} epochs of {steps} steps",
         flush=True,
     )
 
 
-def _local_devices() -> list[str] | None:
-    """The devices of this process's replicas; before anything starts TensorFlow's runtime."""
-    if FLAGS.workers is None:
-        return None
-    ranks = tf_adasum.size()
-    if FLAGS.workers % ranks:
-        raise app.UsageError(
-            "expected --workers to be a multiple of the number of ranks, or to be left out. "
-            f"Received: --workers={FLAGS.workers} on {ranks} ranks."
-        )
-    replicas = FLAGS.workers // ranks
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * replicas
-    )
-    return [f"CPU:{index}" for index in range(replicas)]
-
-
-def run() -> None:
-    """Runs `main`; a data set that is not to be had ends it with one line."""
-    try:
-        app.run(main)
-    except image_set.ImageSetError as error:
-        sys.exit(f"rank {tf_adasum.rank()}: {error}")
-
-
 if __name__ == "__main__":
-    run()
+    program.run(main)

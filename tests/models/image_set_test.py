@@ -1,8 +1,6 @@
-"""The digits data set, and what a user hears who asks for one that is not to be had."""
+"""The digits data set."""
 
 from __future__ import annotations
-
-import socket
 
 import numpy as np
 import pytest
@@ -53,27 +51,3 @@ def test_second_load_reads_what_the_first_prepared(digits, monkeypatch):
     second = image_set.load("digits", str(folder))
     np.testing.assert_array_equal(first.train.images, second.train.images)
     np.testing.assert_array_equal(first.test.labels, second.test.labels)
-
-
-def test_unknown_name_is_told_in_one_line(tmp_path):
-    with pytest.raises(image_set.ImageSetError, match=r"expected digits or .*'minst'") as told:
-        image_set.load("minst", str(tmp_path))
-    assert "\n" not in str(told.value)
-
-
-def test_missing_data_without_network_is_told_in_one_line(tmp_path, monkeypatch):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        port = unused.getsockname()[1]
-        monkeypatch.setattr(image_set, "_PROBE_URL", f"http://127.0.0.1:{port}")
-        with pytest.raises(image_set.ImageSetError, match=r"mnist is not prepared .*--data_dir"):
-            image_set.load("mnist", str(tmp_path))
-
-
-def test_network_that_swallows_everything_is_given_up(tmp_path, monkeypatch):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()  # accepts, and never answers
-        monkeypatch.setattr(image_set, "_PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(image_set.ImageSetError, match=r"does not answer within 5 s"):
-            image_set.load("mnist", str(tmp_path))
