@@ -21,8 +21,9 @@ from pathlib import Path
 
 from absl import app, flags
 
-from benchmarks.scale import machine, report
-from benchmarks.scale.model import Model
+from benchmarks.scale import report
+from tf_adasum.advise import machine
+from tf_adasum.advise.cost import Model
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("case", "resnet50", "A gradient list, COUNTxELEMENTS or one tensor's elements.")

@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.scale import measure
 from benchmarks.scale.cases import sizes_of
-from benchmarks.scale.machine import Cluster, Constants
-from benchmarks.scale.model import Model
+from tf_adasum.advise.cost import Model
+from tf_adasum.advise.machine import Cluster, Constants
 
 # Hosts and ranks of each.
 WORLDS = [(1, 2), (1, 4), (1, 8), (2, 1), (4, 1), (8, 1), (2, 2), (4, 2)]

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.hosts.namespaces import Hosts
 from benchmarks.scale.cases import sizes_of
-from benchmarks.scale.machine import Cluster, Constants, Passes
-from benchmarks.scale.schedule import MOST_DIRECT
+from tf_adasum.advise.machine import Cluster, Constants, Passes
+from tf_adasum.advise.schedule import MOST_DIRECT
 
 _LIMIT_SECONDS = 200
 _ROOT = Path(__file__).resolve().parents[2]

@@ -38,6 +38,7 @@ CXX_LAYERS = {
 PYTHON_LAYERS = {"adasumrun": set()}
 for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callbacks"):
     PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
+PYTHON_LAYERS["advise"] = set(PYTHON_LAYERS) - {"callbacks"}  # beside each other
 NATIVE_USERS = {
     *("allgather", "allreduce", "alltoall", "barrier", "broadcast", "communicator", "device"),
     *("gradients", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),

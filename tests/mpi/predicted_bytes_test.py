@@ -1,4 +1,4 @@
-"""What each rank sends, and in how many messages, is what benchmarks.scale predicts."""
+"""What each rank sends, and in how many messages, is what the model of cost predicts."""
 
 import os
 
@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_adasum as adasum
 from adasumrun import timeline
 from benchmarks.scale import machine
-from benchmarks.scale.machine import Cluster
-from benchmarks.scale.model import Model
+from tf_adasum.advise.cost import Model
+from tf_adasum.advise.machine import Cluster
 
 LISTS = {
     "short": [1000],

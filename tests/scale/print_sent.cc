@@ -1,5 +1,5 @@
 // Prints what every rank of a world sends in an allreduce of float32, by the algorithms themselves:
-// ranks are threads whose wire counts. schedule_test compares it with benchmarks.scale.
+// ranks are threads whose wire counts. schedule_test compares it with tf_adasum/advise/schedule.py.
 //
 //   print_sent WIRE REDUCTION SIZE,SIZE,... COUNT,COUNT,...
 //

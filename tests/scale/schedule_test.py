@@ -1,12 +1,12 @@
-"""What benchmarks.scale counts is what the C++ algorithms send, rank by rank."""
+"""What tf_adasum.advise.schedule counts is what the C++ algorithms send, rank by rank."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.scale import schedule
 from tests import programs
+from tf_adasum.advise import schedule
 
 PRINT_SENT = Path(__file__).with_name("print_sent")
 CHUNK_BYTES = 256 << 10

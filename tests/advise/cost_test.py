@@ -1,4 +1,4 @@
-"""The times that benchmarks.scale predicts: by hand, and what must hold of any of them."""
+"""The times that the model of cost predicts: by hand, and what must hold of any of them."""
 
 import dataclasses
 import itertools
@@ -6,10 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.scale import machine, report
+from benchmarks.scale import report
 from benchmarks.scale.cases import sizes_of
-from benchmarks.scale.machine import Cluster, Constants, Passes
-from benchmarks.scale.model import Model
+from tf_adasum.advise import machine
+from tf_adasum.advise.cost import Model
+from tf_adasum.advise.machine import Cluster, Constants, Passes
 
 FREE = Passes(*[0.0] * 6)
 # Nothing takes time but a round of 1 us on a host, of 100 us between hosts, and 1 byte a ns there.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.scale.machine import Cluster, Constants
-from benchmarks.scale.schedule import NOBODY, Phase
+from tf_adasum.advise.machine import Cluster, Constants
+from tf_adasum.advise.schedule import NOBODY, Phase
 
 
 class Clocks:

@@ -12,10 +12,10 @@ import functools
 
 import numpy as np
 
-from benchmarks.scale import schedule
-from benchmarks.scale.clocks import Clocks
-from benchmarks.scale.machine import Cluster, Constants, Passes
-from benchmarks.scale.schedule import ELEMENT_BYTES, Phase
+from tf_adasum.advise import schedule
+from tf_adasum.advise.clocks import Clocks
+from tf_adasum.advise.machine import Cluster, Constants, Passes
+from tf_adasum.advise.schedule import ELEMENT_BYTES, Phase
 
 _CACHED_BYTES = 256 << 10  # a chunk where ranks share memory
 _POSTED_BYTES = 2 << 20  # and where none do
