@@ -18,12 +18,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from absl import app, flags
 
-from experiments import gap, orthogonality, rates, scaling, sequence
+from experiments import gap, local, orthogonality, rates, scaling, sequence
 from experiments.experiment import Experiment, carry_out
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (scaling, orthogonality, sequence, rates, gap)
+    for module in (scaling, orthogonality, sequence, local, rates, gap)
 }
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -41,6 +41,7 @@ def main(argv: list[str]) -> int:
             f"expected one of these, or all. Received: {' '.join(argv[1:]) or 'nothing'}.\n"
             + list_of_all
         )
+    local.make_devices()
     tf.get_logger().setLevel("ERROR")  # each number of workers traces its own step, on purpose
     deadline = time.monotonic() + _seconds(FLAGS.budget)
     are_done = [carry_out(EXPERIMENTS[name], FLAGS.folder, deadline) for name in names]

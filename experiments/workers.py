@@ -23,6 +23,8 @@ class Method(NamedTuple):
         mode: "delta" or "gradient".
         elementwise: whether the optimizer looks at single elements only.
         batch: examples of each worker and step.
+        hosts: the workers are dealt to so many hosts in a row; each host reduces its own first.
+        local_reduction: how: "adasum", "mean" or "sum".
     """
 
     reduction: str
@@ -30,6 +32,8 @@ class Method(NamedTuple):
     mode: str = "delta"
     elementwise: bool = True
     batch: int = 32
+    hosts: int = 1
+    local_reduction: str = "adasum"
 
 
 class Workers:
@@ -63,6 +67,9 @@ class Workers:
         self._communicator = communicator
         self._task, self._number, self._batch = task, number, method.batch
         self._reduction, self._is_delta = method.reduction, method.mode == "delta"
+        self._hosts, self._local_reduction = method.hosts, method.local_reduction
+        # A host's workers are all of this rank.
+        self._alone = adasum.world().split(color=adasum.rank()) if method.hosts > 1 else None
         self.model = task.build()
         self._weights = [variable.value for variable in self.model.trainable_variables]
         kind = StackedOptimizer if method.elementwise else SeparateOptimizers
@@ -130,8 +137,19 @@ class Workers:
         return total / tf.cast(count, tf.float32), orthogonality.stack()
 
     def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
-        workers = zip(*(tf.unstack(tensor, self._number) for tensor in stacked))
-        return allreduce_replicas(list(workers), self._reduction, self._communicator, "workers")
+        workers = list(zip(*(tf.unstack(tensor, self._number) for tensor in stacked)))
+        if self._hosts > 1:
+            on_host = self._number // self._hosts
+            workers = [
+                allreduce_replicas(
+                    workers[first : first + on_host],
+                    self._local_reduction,
+                    self._alone,
+                    f"host {first}",
+                )
+                for first in range(0, self._number, on_host)
+            ]
+        return allreduce_replicas(workers, self._reduction, self._communicator, "workers")
 
     def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
         labels = tf.gather(self._labels, drawn)

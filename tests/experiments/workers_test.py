@@ -100,6 +100,22 @@ def test_an_epoch_matches_the_reference(number, reduction, optimizer, mode):
     np.testing.assert_allclose(workers.orthogonality, orthogonality, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize("local", REFERENCE)
+def test_hosts_reduce_their_own_workers_first(local):
+    task, rate = _task(), 0.1
+    method = Method("adasum", OPTIMIZERS["sgd"], batch=BATCH, hosts=2, local_reduction=local)
+    workers = Workers(task, 6, method)
+    workers.reset(0, rate)
+    weights = workers.weights()
+    drawn = np.arange(6 * BATCH, dtype=np.int32).reshape(1, 6, BATCH)
+    workers.train(drawn)
+    steps = [_gradients(task.build(), weights, task.train, batch) for batch in drawn[0]]
+    for new, old, of_workers in zip(workers.weights(), weights, zip(*steps)):
+        on_hosts = [REFERENCE[local].reduce(list(of_workers[at : at + 3])) for at in (0, 3)]
+        step = -rate * adasum.reduce(on_hosts)
+        np.testing.assert_allclose(new - old, step, atol=1e-6)
+
+
 def test_beginning_anew_gives_the_same_bits():
     workers = Workers(_task(), 3, Method("adasum", OPTIMIZERS["adam"], batch=BATCH))
     results = []
