@@ -1,0 +1,1 @@
+"""word2vec: skip-gram with negative sampling, whose embeddings have row-sparse gradients."""
