@@ -46,6 +46,17 @@ def test_five_steps_equal_float64(dtype, tolerance, name, excluded, decayed):
     np.testing.assert_allclose(variable.numpy(), weight, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("shape", [(), (3, 2), (2, 3, 4), (3, 3, 2, 4), (2, 2, 2, 2, 2)])
+def test_a_step_of_any_rank_equals_float64(shape):
+    """A convolution's kernel has four axes, or five."""
+    random = np.random.default_rng(4)
+    start, gradient = (np.asarray(random.normal(size=shape)) for _ in range(2))
+    variable = keras.Variable(start, dtype="float32", name="kernel")
+    lars().apply([tf.constant(gradient, tf.float32)], [variable])
+    expected, _ = step(start.ravel(), gradient.ravel(), 0.0, DECAY, adapts=True)
+    np.testing.assert_allclose(variable.numpy().ravel(), expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("zero", ["weight", "gradient", "both"])
 def test_no_norm_is_divided_by_zero(zero):
     weight = np.zeros(3) if zero in ("weight", "both") else np.ones(3)

@@ -99,7 +99,8 @@ class LARS(keras.optimizers.Optimizer):
         self.assign_sub(variable, velocity)
 
     def _trust_ratio(self, weight, gradient, decay: float):
-        weight_norm, gradient_norm = ops.norm(weight), ops.norm(gradient)
+        # ops.norm refuses the four axes of a convolution's kernel.
+        weight_norm, gradient_norm = (ops.norm(ops.reshape(x, (-1,))) for x in (weight, gradient))
         divisor = gradient_norm + decay * weight_norm
         adapts = ops.logical_and(weight_norm > 0, divisor > 0)
         divisor = ops.where(adapts, divisor, 1.0)
