@@ -1,0 +1,1 @@
+"""Residual networks with the recipe for large batches."""
