@@ -72,6 +72,8 @@ class Workers:
         self._alone = adasum.world().split(color=adasum.rank()) if method.hosts > 1 else None
         self.model = task.build()
         self._weights = [variable.value for variable in self.model.trainable_variables]
+        # What normalizations remember of their inputs.
+        self._statistics = [variable.value for variable in self.model.non_trainable_variables]
         kind = StackedOptimizer if method.elementwise else SeparateOptimizers
         self._optimizer = kind(
             method.make_optimizer, self._weights, number if self._is_delta else 1
@@ -82,7 +84,10 @@ class Workers:
     def reset(self, seed: int, rate: float) -> None:
         """Begins anew: weights and the order of the examples from `seed`, learning rate `rate`."""
         keras.utils.set_random_seed(seed)
-        self.move_to(self._task.build().get_weights(), rate)
+        fresh = self._task.build()
+        self.move_to([variable.numpy() for variable in fresh.trainable_variables], rate)
+        for variable, first in zip(self._statistics, fresh.non_trainable_variables):
+            variable.assign(first)
         self._order = np.random.default_rng(1000 + seed)
 
     def weights(self) -> list[np.ndarray]:
@@ -124,7 +129,9 @@ class Workers:
         total, count = tf.constant(0.0), tf.shape(order)[0]
         orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
         for i in tf.range(count):
-            steps, losses = tf.vectorized_map(self._gradients, order[i])
+            steps, losses, statistics = tf.vectorized_map(self._gradients, order[i])
+            for variable, of_workers in zip(self._statistics, statistics):
+                variable.assign(tf.reduce_mean(of_workers, axis=0))
             if self._is_delta:
                 steps = self._optimizer.steps(steps)
             combined = self._combine(steps)
@@ -151,14 +158,16 @@ class Workers:
             ]
         return allreduce_replicas(workers, self._reduction, self._communicator, "workers")
 
-    def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+    def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor, list[tf.Tensor]]:
         labels = tf.gather(self._labels, drawn)
         with tf.GradientTape() as tape:
-            logits = self.model(tf.gather(self._inputs, drawn), training=True)
+            logits, statistics = self.model.stateless_call(
+                self._weights, self._statistics, tf.gather(self._inputs, drawn), training=True
+            )
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
             )
-        return tape.gradient(loss, self._weights), loss
+        return tape.gradient(loss, self._weights), loss, statistics
 
 
 def _orthogonality(combined: list[tf.Tensor], steps: list[tf.Tensor]) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""One worker against many: the table and the plot of models.digits.claim and of the demo."""
+"""One worker against many: the table and the plot of `experiments claim` and of the demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def target(runs: Sequence[dict[str, Any]]) -> float:
     """1.5 points less than one worker's best accuracy: the median over its seeds.
 
     Args:
-        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
+        runs: what `experiments.claim.run` or `.train.train` returns, one worker's among them.
 
     Raises:
         ValueError: there is no run of one worker.
@@ -41,7 +41,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
     """Markdown: epochs to the target and accuracies, as median [min .. max] of several seeds.
 
     Args:
-        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
+        runs: what `experiments.claim.run` or `.train.train` returns, one worker's among them.
 
     Returns:
         A table with a line for each number of workers and reduction.
@@ -92,7 +92,7 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
     Lines are medians over the seeds, the shades their ranges.
 
     Args:
-        runs: what `models.digits.claim.run` or `.train.train` returns, one worker's among them.
+        runs: what `experiments.claim.run` or `.train.train` returns, one worker's among them.
         path: PNG file to write; none is written if there is one worker only.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -125,8 +125,8 @@ def plot(runs: Sequence[dict[str, Any]], path: str) -> None:
         axes.margins(x=0.01)
     panels[0].set_ylabel("test error")
     panels[0].legend(frameon=False, loc="best")
-    optimizer, rate = runs[0]["optimizer"], runs[0]["learning_rate"]
-    figure.suptitle(f"Digits, {optimizer}, learning rate {rate:g} for all", fontsize="medium")
+    rate = runs[0]["learning_rate"]
+    figure.suptitle(f"Digits, learning rate {rate:g} for all", fontsize="medium")
     figure.savefig(path, dpi=150)
 
 

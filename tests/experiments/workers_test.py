@@ -116,6 +116,28 @@ def test_hosts_reduce_their_own_workers_first(local):
         np.testing.assert_allclose(new - old, step, atol=1e-6)
 
 
+def test_normalizations_keep_the_mean_of_the_workers_statistics():
+    """In a step each worker normalizes by its own batch."""
+    plain = _task()
+
+    def build():
+        normalization = keras.layers.BatchNormalization(momentum=0.75)
+        layers = [keras.Input((6, 6, 1)), normalization, keras.layers.Flatten()]
+        return keras.Sequential([*layers, keras.layers.Dense(10)])
+
+    workers = Workers(plain._replace(build=build), 3, Method("mean", OPTIMIZERS["sgd"]))
+    workers.reset(0, 0.1)
+    drawn = np.arange(3 * BATCH, dtype=np.int32).reshape(1, 3, BATCH)
+    workers.train(drawn)
+    inputs = plain.train.inputs[drawn[0]].reshape(3, -1).astype(np.float64)
+    mean, variance = (weight.numpy() for weight in workers.model.non_trainable_variables)
+    np.testing.assert_allclose(mean, [0.25 * inputs.mean()], rtol=1e-5)
+    np.testing.assert_allclose(variance, [0.75 + 0.25 * inputs.var(axis=1).mean()], rtol=1e-5)
+    assert len(workers.weights()) == 4, "the statistics are none of the weights that are reduced"
+    workers.reset(0, 0.1)
+    assert workers.model.non_trainable_variables[0].numpy() == 0
+
+
 def test_beginning_anew_gives_the_same_bits():
     workers = Workers(_task(), 3, Method("adasum", OPTIMIZERS["adam"], batch=BATCH))
     results = []
