@@ -23,6 +23,13 @@ class Examples(NamedTuple):
     labels: np.ndarray
 
 
+def crossentropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The mean loss of classes, int32 [n], by logits, [n, classes]."""
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    )
+
+
 class Task(NamedTuple):
     """Examples, and a model of them that returns logits.
 
@@ -34,6 +41,7 @@ class Task(NamedTuple):
     validation: Examples
     test: Examples
     build: Callable[[], keras.Model]
+    loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = crossentropy
 
 
 @functools.cache

@@ -164,10 +164,10 @@ class Workers:
             logits, statistics = self.model.stateless_call(
                 self._weights, self._statistics, tf.gather(self._inputs, drawn), training=True
             )
-            loss = tf.reduce_mean(
-                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            )
-        return tape.gradient(loss, self._weights), loss, statistics
+            loss = self._task.loss(labels, logits)
+        # Rows of an embedding become the whole table, so that workers' gradients can be stacked.
+        gradients = map(tf.convert_to_tensor, tape.gradient(loss, self._weights))
+        return list(gradients), loss, statistics
 
 
 def _orthogonality(combined: list[tf.Tensor], steps: list[tf.Tensor]) -> tf.Tensor:
