@@ -10,14 +10,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import models.word2vec.dataset  # noqa: F401 (makes its name known)
+from models.common import datasets
 from models.digits import image_set, network, settings
 from models.digits.batches import ShiftedImages
+from models.word2vec import analogies, corpus, skip_grams
+from models.word2vec import network as word_network
+from models.word2vec.settings import CONFIGURATIONS
 
 CLASSES = 10
 
 
 class Examples(NamedTuple):
-    """Inputs, float32 [n, ...], and labels, int32 [n]."""
+    """Inputs, [n, ...], and labels, int32 [n]."""
 
     inputs: np.ndarray
     labels: np.ndarray
@@ -95,6 +100,44 @@ def digits() -> Task:
         examples(part(is_validation), settings.SHIFT),
         examples(images.test, settings.TEST_SHIFT),
         lambda: network.build(images.image_shape, images.num_classes),
+    )
+
+
+@functools.cache
+def words(passes: int = 2) -> Task:
+    """The sentences with planted analogies, and the network, of models.word2vec's small size.
+
+    Args:
+        passes: over the text, each with windows and negatives of its own.
+
+    Returns:
+        The task. Training examples are candidates of which number 0 is the neighbour, those of all
+        passes one after the other. Validation and test examples are questions, numbers of three
+        words, and the fourth; no word is in both.
+    """
+    chosen = CONFIGURATIONS["small"]
+    builder = datasets.prepared(chosen.dataset)
+    text = corpus.read(corpus.texts_of(builder, chosen.split), chosen.min_count)
+    grams = skip_grams.SkipGrams(text, chosen.window, chosen.negatives, chosen.subsampling)
+    tf.random.set_seed(0)
+    drawn = np.concatenate([grams.one_pass() for _ in range(passes)])
+
+    def questions(part: str) -> Examples:
+        numbers = analogies.known(analogies.of_families(part), text.vocabulary)
+        return Examples(numbers[:, :3], numbers[:, 3])
+
+    def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        is_near = tf.one_hot(labels, 1 + chosen.negatives)
+        terms = tf.nn.sigmoid_cross_entropy_with_logits(labels=is_near, logits=logits)
+        return tf.reduce_mean(tf.reduce_sum(terms, axis=1))
+
+    return Task(
+        "words",
+        Examples(drawn, np.zeros(len(drawn), np.int32)),
+        questions("validation"),
+        questions("test"),
+        lambda: word_network.build(len(text.vocabulary), chosen.dimension, chosen.negatives),
+        loss,
     )
 
 
