@@ -1,6 +1,7 @@
 """adasumrun: starts the ranks of a training program with the MPI that tf_adasum was built against.
 
     adasumrun -np 4 python train.py --epochs=3
+    adasumrun advise -np 2 train.py
 
 It is a front over mpirun that sets what is easily forgotten: ranks are not pinned to single cores,
 share cores when there are more ranks than cores, may run as root when root starts them, divide the
@@ -18,6 +19,7 @@ import subprocess
 import sys
 
 from adasumrun import (
+    advise,
     answering_hosts,
     argument_types,
     mpirun,
@@ -123,11 +125,18 @@ def _join_timelines(path: str) -> None:
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
+    argv = sys.argv[1:] if argv is None else list(argv)
+    advises = argv[:1] == [advise.COMMAND]
     parser = argparse.ArgumentParser(
-        prog="adasumrun",
-        description="Starts the ranks of a training program with the MPI tf_adasum was built with.",
-        epilog="Example: adasumrun -np 4 python train.py --epochs=3",
+        prog="adasumrun advise" if advises else "adasumrun",
+        description="Measures the first fit of a training script and predicts it for more ranks."
+        if advises
+        else "Starts the ranks of a training program with the MPI tf_adasum was built with.",
+        epilog="Example: adasumrun -np 4 python train.py --epochs=3. `adasumrun advise -np 2 "
+        "train.py` measures a step of it and predicts more ranks: adasumrun advise --help",
     )
+    if advises:
+        advise.add_options(parser)
     parser.add_argument(
         "-np",
         "-n",
@@ -171,9 +180,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(argv[1:] if advises else argv)
     _check_restarts(parser, options)
     options.program = [options.program, *options.arguments]
+    if advises:
+        options.program = advise.program(options)
     return options
 
 

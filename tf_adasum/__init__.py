@@ -13,6 +13,7 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
 """
 
 from tf_adasum import callbacks, optimizers
+from tf_adasum.advise.advise import advise
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
 from tf_adasum.collectives.allgather import allgather
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdasumStrategy",
     "Communicator",
+    "advise",
     "allgather",
     "allreduce",
     "allreduce_arrays",

@@ -92,6 +92,20 @@ def test_bytes_of_a_list_are_those_of_the_formula(hosts):
     assert flat.sent_bytes.mean() == pytest.approx(formula + moments, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [(2, [9.06, None, 7.41]), (16, [880, 870, 1612]), (1024, [1775, 1718, 1742])],
+)
+def test_predictions_are_those_of_the_published_table(ranks, expected):
+    """docs/performance.md, "Scale, past this machine", by the constants that are kept."""
+    per_host = min(ranks, 8)
+    model = Model(Cluster(ranks // per_host, per_host, 8), MEASURED)
+    for method, milliseconds in zip(METHODS, expected, strict=True):
+        if milliseconds is not None:
+            predicted = 1e3 * getattr(model, method)(sizes_of("resnet50")).seconds
+            assert predicted == pytest.approx(milliseconds, rel=2e-3)
+
+
 def test_table_has_a_line_for_each_world():
     row = {"milliseconds": 1, "messages": 2, "sent_bytes": 3, "bytes": 4}
     rows = [{**row, "ranks": ranks, "method": method} for ranks in (2, 4) for method in METHODS]

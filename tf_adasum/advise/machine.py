@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 MEASURED = Path(__file__).with_name("measured.json")
@@ -120,3 +121,8 @@ class Cluster:
     def width(self) -> int:
         """Cores that a rank counts on: as many times longer are its blocks and chunks."""
         return min(max(self.cores // self.ranks_per_host, 1), 8)
+
+
+def cores_here() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0))

@@ -83,6 +83,20 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         finally:
             self._measures.take = None
 
+    @contextlib.contextmanager
+    def among(self, communicator: Communicator) -> Iterator[None]:
+        """Inside, the processes of another communicator take part."""
+        own, self._communicator = self._communicator, communicator
+        try:
+            yield
+        finally:
+            self._communicator = own
+
+    @property
+    def local_reduction(self) -> str:
+        """What reduces the replicas of a host before their Adasum across hosts."""
+        return self._local_reduction
+
     @property
     @override
     def _num_between_graph_workers(self) -> int:

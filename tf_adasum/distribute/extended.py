@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -94,6 +95,21 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     def num_local_replicas(self) -> int:
         """L, the number of replicas in this process."""
         return len(self._devices)
+
+    @contextlib.contextmanager
+    def among(self, communicator: Communicator) -> Iterator[None]:
+        """Inside, the replicas are those of another communicator, for what is traced there."""
+        own, self.communicator = self.communicator, communicator
+        try:
+            with self._cross_device_ops.among(communicator):
+                yield
+        finally:
+            self.communicator = own
+
+    @property
+    def local_reduction(self) -> str:
+        """As `AdasumCrossDeviceOps.local_reduction`."""
+        return self._cross_device_ops.local_reduction
 
     @property
     @override

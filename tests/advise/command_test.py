@@ -1,0 +1,84 @@
+"""adasumrun advise: a script as it is, on two real ranks, and what is said where there is none."""
+
+import doctest
+import re
+import sys
+
+import pytest
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tests import programs
+from tf_adasum.advise import __main__ as program
+from tf_adasum.advise import advise as module
+
+LIMIT_SECONDS = 200
+SCRIPT = """
+import sys, keras, numpy as np, tf_adasum as adasum
+
+def main():
+    assert sys.argv[1:] == ["--epochs=3"], sys.argv
+    strategy = adasum.AdasumStrategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(8), keras.layers.Dense(2)])
+        model.compile(adasum.wrap(keras.optimizers.SGD(0.1)), "mse")
+    x = np.ones((64, 4), np.float32)
+    model.fit(x, y=x[:, :2], batch_size=16, epochs=3)
+    print("after fit")
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_script_on_two_ranks(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = [*programs.ADASUMRUN, "advise", "-np", "2", f"--plot={tmp_path / 'advice.png'}"]
+    command += ["--ranks-per-host=4", "--gbits=10", str(tmp_path / "train.py"), "--epochs=3"]
+    done = programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "after fit" not in done.stdout
+    assert done.stdout.count("adasum.advise: 58 parameters in 4 variables") == 1
+    assert "measured on 2 ranks of 1 host" in done.stdout
+    assert "predicted for 4 ranks and " in done.stdout
+    assert "10 Gbit/s" in done.stdout
+    rows = re.findall(r"^ *([\d,]+)  .* x1$", done.stdout, re.MULTILINE)
+    assert rows == [f"{2**level:,}" for level in range(11)]
+    assert (tmp_path / "advice.png").stat().st_size > 10_000
+
+
+@pytest.fixture
+def own_process(monkeypatch):
+    """Undoes what a run in this process changes."""
+    monkeypatch.setattr(TensorFlowTrainer, "fit", TensorFlowTrainer.fit)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("print(1)", "Expected a script that calls fit of a Keras model."),
+        (None, "Expected a training script."),
+        (
+            "import keras\nm = keras.Sequential([keras.layers.Dense(1)])\nm.fit([[1.0]], [1.0])",
+            "rank 0: Expected a compiled model.",
+        ),
+    ],
+)
+def test_refusals_are_one_sentence(tmp_path, capsys, own_process, script, said):
+    path = tmp_path / "script.py"
+    if script is not None:
+        path.write_text(script)
+    try:
+        code = program.main([str(path)])
+    except SystemExit as end:
+        code = end.code
+    assert code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"adasumrun advise: {said} Received: ")
+
+
+def test_example():
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
