@@ -28,7 +28,6 @@ from tabulate import tabulate
 
 import tf_adasum as adasum
 from benchmarks.networks import NETWORKS
-from tf_adasum.advise.advise import Hosts
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("network", "sleep", ["sleep", *NETWORKS], "What is trained.")
@@ -76,7 +75,7 @@ def _run(ranks: int, predict: int) -> float:
 
 def _predicted() -> float:
     model, data = _training()
-    hosts = Hosts(ranks=FLAGS.predict)
+    hosts = {"ranks": FLAGS.predict}
     advice = adasum.advise(model, data, ranks=[FLAGS.predict], hosts=hosts, budget_seconds=4)
     if adasum.rank() == 0:
         print(advice, flush=True)

@@ -4,9 +4,12 @@ import doctest
 import re
 import sys
 
+import keras
+import numpy as np
 import pytest
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+import tf_adasum as adasum
 from tests import programs
 from tf_adasum.advise import __main__ as program
 from tf_adasum.advise import advise as module
@@ -76,6 +79,31 @@ def test_refusals_are_one_sentence(tmp_path, capsys, own_process, script, said):
     assert code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"adasumrun advise: {said} Received: ")
+
+
+def test_without_a_strategy_and_with_a_step_that_applies_nothing(tmp_path):
+    """A script that is not distributed yet; and a train_step with an optimizer of its own."""
+
+    class Other(keras.Sequential):
+        def train_step(self, data):
+            return {"loss": keras.ops.mean(self(keras.tree.flatten(data)[0]))}
+
+    x = np.random.default_rng(3).standard_normal((128, 6)).astype(np.float32)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(), "mse")
+    asked = {"ranks": [4], "batch_size": 16, "budget_seconds": 0.1}
+    advice = adasum.advise(model, x, y=x[:, :1], **asked)
+    assert advice.measured.batch == 16
+    assert advice.optimizer == "Adam, not wrapped"
+    assert advice.noise_scale > 0
+    advice.plot(tmp_path / "advice.png")
+    assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")
+    other = Other([keras.Input((6,)), keras.layers.Dense(1)])
+    other.compile("sgd", "mse")
+    advice = adasum.advise(other, x, **asked)
+    assert advice.gradients is None
+    assert advice.rows[0].reduction == "?"
+    assert "not known" in str(advice)
 
 
 def test_example():

@@ -22,12 +22,12 @@ def _gradients(number, batch):
 
 @pytest.mark.parametrize(("small", "big"), [(1, 2), (4, 32)])
 def test_estimates_are_without_bias(small, big):
-    norms = [np.mean(_gradients(20_000, batch) ** 2, axis=0) for batch in (small, big)]
+    norms = [np.mean(_gradients(6_000, batch) ** 2, axis=0) for batch in (small, big)]
     noise = estimate(small, norms[0], big, norms[1])
     assert noise.squared_gradient.sum() == pytest.approx((GRADIENT**2).sum(), rel=0.05)
     assert noise.trace.sum() == pytest.approx(TRACE, rel=0.05)
     assert noise.scale == pytest.approx(TRACE / (GRADIENT**2).sum(), rel=0.08)
-    assert noise.trace == pytest.approx(DEVIATIONS**2, rel=0.2, abs=0.5)
+    assert noise.trace == pytest.approx(DEVIATIONS**2, rel=0.3, abs=0.5)
 
 
 def test_a_gradient_lost_in_noise_has_no_finite_scale():
@@ -48,7 +48,7 @@ def test_expected_adasum_is_that_of_drawn_gradients(ranks, batch):
     longer = np.repeat(GRADIENT, 10) / 10
     noise = Noise(np.array([(GRADIENT**2).sum(), (longer**2).sum()]), np.array([TRACE, 400.0]))
     kept = had = along = 0.0
-    for _ in range(60):
+    for _ in range(40):
         leaves = [
             [_gradients(1, batch)[0], longer + RANDOM.standard_normal(400) / math.sqrt(batch)]
             for _ in range(ranks)
@@ -59,7 +59,7 @@ def test_expected_adasum_is_that_of_drawn_gradients(ranks, batch):
         along += GRADIENT @ combined[0] + longer @ combined[1]
     expected = expected_adasum(noise, batch, ranks)
     assert expected.orthogonality == pytest.approx(kept / had, rel=0.1)
-    gain = along / 60 / noise.squared_gradient.sum()
+    gain = along / 40 / noise.squared_gradient.sum()
     assert expected.gain == pytest.approx(gain, rel=0.1)
     assert 1 / ranks < expected.orthogonality < 1
     assert 1 < expected.gain < ranks

@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 def _answer(model: keras.Model, given: dict[str, Any], options: argparse.Namespace) -> None:
     names = ("y", "batch_size", "sample_weight", "class_weight", "shuffle")
     data = {name: given[name] for name in names if name in given}
-    hosts = Hosts(options.ranks_per_host, options.gbits, options.round_us)
+    hosts = {"ranks": options.ranks_per_host, "gbits": options.gbits, "round_us": options.round_us}
     try:
         advice = advise(model, given.get("x"), hosts=hosts, **data)
         if rank() == 0:

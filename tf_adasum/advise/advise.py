@@ -18,6 +18,7 @@ from tf_adasum.advise.refusal import NoAdviceError, refuse_together
 from tf_adasum.advise.step_cost import Measured, StepModel
 from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import checked_int
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.distribute.strategy import AdasumStrategy
 
@@ -45,7 +46,7 @@ def advise(
     model: keras.Model,
     dataset: Any,
     ranks: Sequence[int] = RANKS,
-    hosts: Hosts | None = None,
+    hosts: dict[str, float] | None = None,
     budget_seconds: float = 10.0,
     **fit: Any,
 ) -> Advice:
@@ -66,8 +67,9 @@ def advise(
             `batch_size`), a `PyDataset`. A few batches of it are read. Under an `AdasumStrategy` a
             batch is that of all ranks, as for `fit`.
         ranks: numbers of ranks to predict for, ints >= 1.
-        hosts: the hosts to predict for; None: as many ranks on each as here, linked by
-            25 Gbit/s and 30 us where no other host is there to be measured.
+        hosts: those to predict for, a dict with any of "ranks" on each (as many as here),
+            "gbits" of each host's link (25 Gbit/s; measured where there are several hosts) and
+            "round_us" of a message there and back (30 us; likewise).
         budget_seconds: about how long steps are timed; gradients are taken for as long again.
         fit: further arguments of `fit` that say what the data are: y, batch_size, sample_weight,
             class_weight, shuffle.
@@ -77,7 +79,8 @@ def advise(
 
     Raises:
         ValueError: the model is not compiled, or the dataset has no examples, or fewer in a batch
-            than there are ranks.
+            than there are ranks, or a number of ranks is below 1.
+        TypeError: `hosts` has another key, or a number of ranks is no int.
 
     Example:
         >>> import keras, numpy as np, tf_adasum as adasum
@@ -91,6 +94,8 @@ def advise(
     Source: McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; the model of cost
     is docs/advise.md.
     """
+    ranks = [checked_int("ranks", number, 1, 2**20) for number in ranks]
+    predicted = Hosts(**(hosts or {}))
     strategy = getattr(model, "distribute_strategy", None)
     is_ours = isinstance(strategy, AdasumStrategy)
     communicator = strategy.extended.communicator if is_ours else checked_group(None)
@@ -101,7 +106,7 @@ def advise(
     with contextlib.ExitStack() as stack:
         stack.callback(kept.put_back)
         measured, statistics = _measure(model, found, communicator, budget_seconds, kept)
-    return _predict(model, measured, statistics, list(ranks), hosts or Hosts())
+    return _predict(model, measured, statistics, ranks, predicted)
 
 
 def _check_model(model: Any, communicator: Communicator) -> None:

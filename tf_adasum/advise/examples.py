@@ -48,6 +48,8 @@ def draw(given: dict[str, Any], part: int, parts: int, number: int) -> Examples:
     Raises:
         ValueError: as `fit`, for data that is none.
     """
+    if isinstance(given["x"], tf.distribute.DistributedDataset):
+        raise ValueError("a dataset that is distributed already; pass it as it was before")
     names = ("x", "y", "batch_size", "sample_weight", "class_weight")
     chosen = {name: given[name] for name in names if given.get(name) is not None}
     with warnings.catch_warnings():
