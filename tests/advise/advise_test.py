@@ -92,8 +92,11 @@ def test_gradients_are_those_of_the_examples():
     assert set(advice.gradients.scale_by_batch) == {2 * 2**level for level in range(5)}
 
 
-def test_table():
-    strategy = adasum.AdasumStrategy()
+def test_table(monkeypatch):
+    """Of ranks that are a host each, so that the network between them is measured."""
+    monkeypatch.setenv("TF_ADASUM_HOST", f"host {adasum.rank()}")
+    hosts = adasum.world().split(0, name="hosts")
+    strategy = adasum.AdasumStrategy(communicator=hosts)
     model = _trained(strategy)
     advice = adasum.advise(model, _data(strategy), budget_seconds=0.1)
     assert model.built
@@ -106,7 +109,9 @@ def test_table():
     lines = str(advice).splitlines()
     assert lines[-13].split()[0] == "ranks"
     assert lines[-1].split()[0] == "1,024"
+    assert advice.measured.hosts == world
     assert f"measured on {world} rank" in str(advice)
+    assert ("between hosts (assumed)" in str(advice)) == (world == 1)
     assert all(0 < row.efficiency <= 1 for row in advice.rows)
     for row in advice.rows[1:]:
         overhead = row.step_seconds / advice.rows[0].step_seconds - 1

@@ -7,11 +7,12 @@ import keras
 import pytest
 
 import tf_adasum as adasum
-from tf_adasum.advise import choices, machine
+from tf_adasum.advise import calibration, choices, machine
+from tf_adasum.advise.calibration import scaled
 from tf_adasum.advise.cost import Model
 from tf_adasum.advise.machine import Cluster
 from tf_adasum.advise.noise import Combined
-from tf_adasum.advise.step_cost import Measured, StepModel, scaled
+from tf_adasum.advise.step_cost import Measured, StepModel
 
 CONSTANTS = machine.load()
 SIZES = [1 << 20, 1 << 18]
@@ -35,6 +36,7 @@ SLEEPS = Measured(
     together_seconds=None,
     reduction_seconds=None,
     small_seconds=0.0,
+    long_seconds=None,
     copy_seconds=1e-9 * CONSTANTS.long.pack * BYTES,
     input_seconds=0.0,
 )
@@ -109,14 +111,27 @@ def test_the_backward_pass_hides_what_travels_but_not_the_last_bucket():
 
 
 def test_constants_scale_times_on_a_host():
-    twice = scaled(CONSTANTS, 2.0, with_network=False)
+    twice = scaled(CONSTANTS, 2.0)
     for cluster in (Cluster(1, 2, 2), Cluster(1, 4, 2)):
         once = Model(cluster, CONSTANTS).flat(SIZES).seconds
         assert Model(cluster, twice).flat(SIZES).seconds == pytest.approx(2 * once)
     assert twice.network_gbit_s == CONSTANTS.network_gbit_s
-    far = scaled(CONSTANTS, 2.0, with_network=True)
-    once = Model(Cluster(4, 1, 2), CONSTANTS).flat(SIZES).seconds
-    assert Model(Cluster(4, 1, 2), far).flat(SIZES).seconds == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize(("gbits", "round_us"), [(1.0, 50.0), (10.0, 200.0)])
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_several_hosts_tell_latency_and_rate(hosts, gbits, round_us):
+    there = dataclasses.replace(CONSTANTS, network_gbit_s=gbits, network_round_us=round_us)
+    times = [
+        Model(Cluster(hosts, 1, 2), there).flat([number]).seconds
+        for number in (1, calibration.LONG)
+    ]
+    measured = {"ranks": hosts, "hosts": hosts, "reduction_seconds": 0.01}
+    costs = _costs(1, **measured, small_seconds=times[0], long_seconds=times[1])
+    assert costs.constants.network_round_us == pytest.approx(round_us, rel=1e-3)
+    assert costs.constants.network_gbit_s == pytest.approx(gbits, rel=0.05)
+    expected = Model(Cluster(64, 1, 2), there).flat([SIZES[1], SIZES[0]]).seconds
+    assert costs.predict(64).reduction == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import keras
 from tf_adasum import keras_hooks
 from tf_adasum.advise import choices, examples, gradients, machine, noise, reduction, steps
 from tf_adasum.advise.advice import Advice, Row
+from tf_adasum.advise.calibration import LONG
 from tf_adasum.advise.kept_state import KeptState
 from tf_adasum.advise.refusal import NoAdviceError, refuse_together
 from tf_adasum.advise.step_cost import Measured, StepModel
@@ -194,6 +195,7 @@ def _measure(
         together_seconds=together and together.seconds,
         reduction_seconds=time_reduction(shapes, buckets) if communicator.size > 1 else None,
         small_seconds=time_reduction([(1,)], [[0]]),
+        long_seconds=time_reduction([(LONG,)], [[0]]) if len(communicator.hosts) > 1 else None,
         copy_seconds=reduction.time_copy(4 * sum(sizes), communicator, _FEW_SECONDS),
         input_seconds=steps.slowest(found.seconds, communicator),
     ), statistics

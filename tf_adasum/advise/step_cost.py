@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from tf_adasum.advise.calibration import scaled, with_network
 from tf_adasum.advise.cost import Model
 from tf_adasum.advise.machine import Cluster, Constants, Passes
 
@@ -46,6 +47,7 @@ class Measured:
         together_seconds: of a step with the exchange; None where there is none.
         reduction_seconds: of a reduction by itself; None for one rank.
         small_seconds: of a reduction of one number.
+        long_seconds: of `calibration.LONG` numbers; None where there is one host.
         copy_seconds: of a copy of all trainable variables.
         input_seconds: of drawing one batch from the dataset.
     """
@@ -66,6 +68,7 @@ class Measured:
     together_seconds: float | None
     reduction_seconds: float | None
     small_seconds: float
+    long_seconds: float | None
     copy_seconds: float
     input_seconds: float
 
@@ -109,7 +112,11 @@ class StepModel:
         self._ranks_per_host = ranks_per_host
         self.op_seconds = self._op_of(constants)
         self.scale = self._scale_of(constants)
-        self.constants = scaled(constants, self.scale, measured.hosts > 1)
+        self.constants = scaled(constants, self.scale)
+        if measured.hosts > 1:
+            here = self._cluster(measured.ranks, measured.ranks_per_host)
+            times = measured.small_seconds, measured.long_seconds
+            self.constants = with_network(self.constants, here, *times)
         self.extra_seconds = 0.0
         self.extra_seconds = self._extra()
 
@@ -136,6 +143,8 @@ class StepModel:
     def _op_of(self, constants: Constants) -> float:
         """Seconds of TensorFlow's op beside what the constants have of a short reduction."""
         measured = self._measured
+        if measured.hosts > 1:
+            return 0.0  # in the latency
         here = self._cluster(measured.ranks, measured.ranks_per_host)
         return max(0.0, measured.small_seconds - self._seconds([1], here, constants))
 
@@ -144,7 +153,7 @@ class StepModel:
         measured = self._measured
         if not measured.num_bytes:
             return 1.0
-        if measured.reduction_seconds is None:
+        if measured.reduction_seconds is None or measured.hosts > 1:
             return measured.copy_seconds / (1e-9 * constants.long.pack * measured.num_bytes)
         here = self._cluster(measured.ranks, measured.ranks_per_host)
         lists = [[measured.sizes[index] for index in bucket] for bucket in measured.buckets]
@@ -205,29 +214,3 @@ class StepModel:
         """Of one core, what a rank's computation leaves to its communication thread."""
         busy = self._measured.cpu_seconds / max(self._measured.alone_seconds, 1e-9)
         return min(1.0, max(0.0, cluster.cores / cluster.ranks_per_host - busy))
-
-
-def scaled(constants: Constants, factor: float, with_network: bool) -> Constants:
-    """The constants of a machine on which all that happens on a host takes so many times longer.
-
-    Args:
-        constants: to begin with.
-        factor: how many times.
-        with_network: whether messages between hosts do, too.
-    """
-
-    def times(passes: Passes) -> Passes:
-        return Passes(*(factor * each for each in dataclasses.astuple(passes)))
-
-    far = factor if with_network else 1.0
-    return dataclasses.replace(
-        constants,
-        round_us=constants.round_us * factor,
-        shared_round_us=constants.shared_round_us * factor,
-        call_us=constants.call_us * factor,
-        network_round_us=constants.network_round_us * far,
-        network_gbit_s=constants.network_gbit_s / far,
-        hot=times(constants.hot),
-        cached=times(constants.cached),
-        long=times(constants.long),
-    )
