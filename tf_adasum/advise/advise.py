@@ -153,7 +153,7 @@ def _measure(
     budget_seconds: float,
     kept: KeptState,
 ) -> tuple[Measured, gradients.GradientStatistics | None]:
-    """Times steps with the exchange, then without; takes gradients; times a reduction."""
+    """Times steps with the exchange, then without; takes gradients; times reductions."""
     is_ours = isinstance(model.distribute_strategy, AdasumStrategy)
     exchanges = is_ours and communicator.size > 1
     part = budget_seconds / (2 if exchanges else 1)
@@ -169,6 +169,21 @@ def _measure(
         statistics = gradients.measure(
             model, found.own[:wanted], found.rows, communicator, parameters
         )
+    times = {
+        "alone_seconds": own.seconds,
+        "forward_seconds": forward,
+        "cpu_seconds": own.cpu_seconds,
+        "together_seconds": together and together.seconds,
+        "input_seconds": steps.slowest(found.seconds, communicator),
+    }
+    return _with_reductions(model, found.rows, communicator, times), statistics
+
+
+def _with_reductions(
+    model: keras.Model, rows: int, communicator: Communicator, times: dict[str, Any]
+) -> Measured:
+    """Times reductions and a copy, and adds what the model and the ranks are."""
+    is_ours = isinstance(model.distribute_strategy, AdasumStrategy)
     extended = model.distribute_strategy.extended
     shapes = [tuple(each.shape) for each in model.trainable_variables]
     sizes = [math.prod(shape) for shape in shapes]
@@ -184,21 +199,17 @@ def _measure(
         ranks_per_host=max(map(len, communicator.hosts)),
         cores=machine.cores_here(),
         replicas=extended.num_local_replicas if is_ours else 1,
-        batch=found.rows,
+        batch=rows,
         sizes=sizes,
         buckets=buckets,
         local_reduction=local,
         is_delta=choices.is_delta(model),
-        alone_seconds=own.seconds,
-        forward_seconds=forward,
-        cpu_seconds=own.cpu_seconds,
-        together_seconds=together and together.seconds,
         reduction_seconds=time_reduction(shapes, buckets) if communicator.size > 1 else None,
         small_seconds=time_reduction([(1,)], [[0]]),
         long_seconds=time_reduction([(LONG,)], [[0]]) if len(communicator.hosts) > 1 else None,
         copy_seconds=reduction.time_copy(4 * sum(sizes), communicator, _FEW_SECONDS),
-        input_seconds=steps.slowest(found.seconds, communicator),
-    ), statistics
+        **times,
+    )
 
 
 def _predict(

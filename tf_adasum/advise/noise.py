@@ -71,7 +71,7 @@ def wasted_epochs(ranks: int, batch: int, scale: float) -> float:
         batch: examples of each rank's step.
         scale: B_noise, in examples.
 
-    Source: McCandlish et al., 2018, equation 2.11 and figure 3.
+    Source: McCandlish et al., 2018, section 2.3.
     """
     if math.isinf(scale):
         return 0.0
