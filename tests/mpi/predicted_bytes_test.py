@@ -7,9 +7,8 @@ import tensorflow as tf
 
 import tf_adasum as adasum
 from adasumrun import timeline
-from benchmarks.scale import machine
 from tf_adasum.advise.cost import Model
-from tf_adasum.advise.machine import Cluster
+from tf_adasum.advise.machine import Cluster, load
 
 LISTS = {
     "short": [1000],
@@ -38,7 +37,7 @@ def _counted(communicator_options, folder, **arguments):
 
 
 def _predicted(cluster, method, **arguments):
-    model = Model(cluster, machine.load())
+    model = Model(cluster, load())
     predicted = {name: getattr(model, method)(sizes, **arguments) for name, sizes in LISTS.items()}
     rank = adasum.rank()
     return {name: (each.sent_bytes[rank], each.messages[rank]) for name, each in predicted.items()}
