@@ -57,7 +57,7 @@ def say(line: str) -> None:
 
 
 def save(model: keras.Model) -> None:
-    """Saves to --save, if it is given; collective, rank 0 writes."""
-    if FLAGS.save:
+    """Saves to --save, if it is given; rank 0 writes, since two writers break the file."""
+    if FLAGS.save and tf_adasum.rank() == 0:
         model.save(FLAGS.save)
         say(f"Saved: {FLAGS.save}")
