@@ -46,13 +46,14 @@ def test_unknown_name_is_told_in_one_line(tmp_path):
     assert "\n" not in str(told.value)
 
 
-def test_missing_data_without_network_is_told_in_one_line(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["mnist", "imagenet2012", "wikipedia/20230601.en"])
+def test_missing_data_without_network_is_told_in_one_line(name, tmp_path, monkeypatch):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         port = unused.getsockname()[1]
         monkeypatch.setattr(datasets, "_PROBE_URL", f"http://127.0.0.1:{port}")
-        with pytest.raises(datasets.DatasetError, match=r"mnist is not prepared .*--data_dir"):
-            datasets.prepared("mnist", str(tmp_path))
+        with pytest.raises(datasets.DatasetError, match=f"{name} is not prepared .*--data_dir"):
+            datasets.prepared(name, str(tmp_path))
 
 
 def test_network_that_swallows_everything_is_given_up(tmp_path, monkeypatch):

@@ -1,0 +1,1 @@
+"""Masked-language-model pre-training of BERT."""
