@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import keras
@@ -124,6 +125,13 @@ class Workers:
         """Share of the examples that the model tells right; 0 once it has diverged."""
         logits = self.model(examples.inputs, training=False).numpy()
         return float(np.mean(np.isfinite(logits).all(1) & (logits.argmax(1) == examples.labels)))
+
+    def loss(self, examples: Examples) -> float:
+        """The mean cross entropy; infinite once the model has diverged."""
+        logits = self.model(examples.inputs, training=False)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(examples.labels, logits)
+        value = float(tf.reduce_mean(loss))
+        return value if math.isfinite(value) else math.inf
 
     def _take_steps(self, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         total, count = tf.constant(0.0), tf.shape(order)[0]
