@@ -16,7 +16,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
-from absl import app, flags
+from absl import app, flags, logging
 
 from experiments import claim, gap, images, local, orthogonality, rates, scaling, sequence, words
 from experiments.experiment import Experiment, carry_out
@@ -42,6 +42,7 @@ def main(argv: list[str]) -> int:
             + list_of_all
         )
     local.make_devices()
+    logging.set_verbosity(logging.WARNING)  # tensorflow_datasets tells every step
     tf.get_logger().setLevel("ERROR")  # each number of workers traces its own step, on purpose
     deadline = time.monotonic() + _seconds(FLAGS.budget)
     are_done = [carry_out(EXPERIMENTS[name], FLAGS.folder, deadline) for name in names]

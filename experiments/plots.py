@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from statistics import median
 
 from models.digits.results import COLORS, label
 
+# Panels beside each other.
+_MOST_COLUMNS = 3
+
 
 def save(path: str, titles: list[str], draw: Callable, width: float = 5) -> None:
-    """Draws one panel for each title, beside each other.
+    """Draws one panel for each title, at most three beside each other.
 
     Args:
         path: PNG file to write.
@@ -20,9 +24,12 @@ def save(path: str, titles: list[str], draw: Callable, width: float = 5) -> None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * len(titles), 4.2), layout="constrained")
+    rows = math.ceil(len(titles) / _MOST_COLUMNS)
+    columns = math.ceil(len(titles) / rows)
+    figure = Figure(figsize=(width * columns, 4.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    for index, axes in enumerate(figure.subplots(1, len(titles), squeeze=False)[0]):
+    for index in range(len(titles)):
+        axes = figure.add_subplot(rows, columns, index + 1)
         axes.set_title(titles[index], loc="left", fontsize="medium")
         axes.grid(color="0.92")
         axes.set_axisbelow(True)

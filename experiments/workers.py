@@ -124,7 +124,7 @@ class Workers:
     def accuracy(self, examples: Examples) -> float:
         """Share of the examples that the model tells right; 0 once it has diverged."""
         logits = self.model(examples.inputs, training=False).numpy()
-        return float(np.mean(np.isfinite(logits).all(1) & (logits.argmax(1) == examples.labels)))
+        return float(np.mean(np.isfinite(logits).all(-1) & (logits.argmax(-1) == examples.labels)))
 
     def loss(self, examples: Examples) -> float:
         """The mean cross entropy; infinite once the model has diverged."""
