@@ -73,7 +73,8 @@ def epochs_to(run: Run) -> int:
 def _workers(number: int, reduction: str) -> Workers:
     momentum = functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9)
     reduction = "mean" if reduction == "none" else reduction
-    return Workers(textures(), number, Method(reduction, momentum, batch=BATCH))
+    task = textures()._replace(is_compiled=number == 1)
+    return Workers(task, number, Method(reduction, momentum, batch=BATCH))
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:

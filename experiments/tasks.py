@@ -38,7 +38,8 @@ def crossentropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 class Task(NamedTuple):
     """Examples, and a model of them that returns logits.
 
-    The validation examples choose settings, and the test examples judge; neither does both.
+    The validation examples choose settings, and the test examples judge; neither does both. XLA
+    compiles a worker's steps where that pays: not where many workers have convolutions.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Task(NamedTuple):
     test: Examples
     build: Callable[[], keras.Model]
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = crossentropy
+    is_compiled: bool = False
 
 
 @functools.cache
@@ -138,6 +140,7 @@ def words(passes: int = 2) -> Task:
         questions("test"),
         lambda: word_network.build(len(text.vocabulary), chosen.dimension, chosen.negatives),
         loss,
+        is_compiled=True,
     )
 
 

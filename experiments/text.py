@@ -43,6 +43,5 @@ def text() -> Task:
         logits = model({"pieces": both[:, :LENGTH], "positions": both[:, LENGTH:]})
         return keras.Model(both, logits)
 
-    return Task(
-        "text", examples("train", MASKS), examples("validation", 1), examples("test", 1), build
-    )
+    parts = (examples("train", MASKS), examples("validation", 1), examples("test", MASKS))
+    return Task("text", *parts, build, is_compiled=True)

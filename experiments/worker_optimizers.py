@@ -51,34 +51,46 @@ class StackedOptimizer:
 class SeparateOptimizers:
     """An optimizer for each worker, for those that look at a whole variable (LAMB, LARS).
 
+    One optimizer makes the steps of all in turn, each with that worker's slots: its graph is
+    traced once, and not once a worker.
+
     Args and methods as of StackedOptimizer.
     """
 
     def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable], number: int):
-        self._weights = weights
-        self._own = [[tf.Variable(weight) for weight in weights] for _ in range(number)]
-        self._optimizers = [_Fresh(make, own) for own in self._own]
+        self._weights, self._number = weights, number
+        self._own = [tf.Variable(weight) for weight in weights]
+        self._optimizer = _Fresh(make, self._own)
+        self._slots = self._optimizer.slots()
+        self._of_workers = [tf.Variable(tf.stack([slot.value] * number)) for slot in self._slots]
 
     def reset(self, rate: float) -> None:
         """Forgets all, and takes this learning rate."""
-        for optimizer in self._optimizers:
-            optimizer.reset(rate)
+        self._optimizer.reset(rate)
+        for slot, of_workers in zip(self._slots, self._of_workers):
+            of_workers.assign(tf.broadcast_to(slot.value, of_workers.shape))
 
     def set_rate(self, rate: float) -> None:
         """Takes this learning rate from now on."""
-        for optimizer in self._optimizers:
-            optimizer.set_rate(rate)
+        self._optimizer.set_rate(rate)
 
     def steps(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns each worker's step from the common weights, stacked as the gradients are."""
-        of_workers = zip(*(tf.unstack(gradient, len(self._own)) for gradient in gradients))
-        steps = []
-        for optimizer, own, of_worker in zip(self._optimizers, self._own, of_workers):
-            for weight, variable in zip(self._weights, own):
-                variable.assign(weight)
-            optimizer.apply(of_worker, own)
-            steps.append([new - old for new, old in zip(own, self._weights)])
-        return [tf.stack(of_variable) for of_variable in zip(*steps)]
+        steps = [tf.TensorArray(weight.dtype, self._number) for weight in self._weights]
+        for worker in tf.range(self._number):
+            mine = self._steps_of(worker, [gradient[worker] for gradient in gradients])
+            steps = [array.write(worker, step) for array, step in zip(steps, mine)]
+        return [array.stack() for array in steps]
+
+    def _steps_of(self, worker: tf.Tensor, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        for variable, weight in zip(self._own, self._weights):
+            variable.assign(weight)
+        for slot, of_workers in zip(self._slots, self._of_workers):
+            slot.assign(of_workers[worker])
+        self._optimizer.apply(gradients, self._own)
+        for slot, of_workers in zip(self._slots, self._of_workers):
+            of_workers.scatter_nd_update([[worker]], slot.value[None])
+        return [new - old for new, old in zip(self._own, self._weights)]
 
 
 class _Fresh:
@@ -97,3 +109,8 @@ class _Fresh:
 
     def set_rate(self, rate: float) -> None:
         self._optimizer.learning_rate = np.float32(rate)
+
+    def slots(self) -> list[keras.Variable]:
+        """All that it keeps from step to step."""
+        rate = self._optimizer.learning_rate
+        return [variable for variable in self._optimizer.variables if variable is not rate]

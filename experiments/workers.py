@@ -136,12 +136,10 @@ class Workers:
     def _take_steps(self, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         total, count = tf.constant(0.0), tf.shape(order)[0]
         orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
+        # The reduction is the library's own op, which XLA has not.
+        own_steps = tf.function(self._own_steps, jit_compile=self._task.is_compiled)
         for i in tf.range(count):
-            steps, losses, statistics = tf.vectorized_map(self._gradients, order[i])
-            for variable, of_workers in zip(self._statistics, statistics):
-                variable.assign(tf.reduce_mean(of_workers, axis=0))
-            if self._is_delta:
-                steps = self._optimizer.steps(steps)
+            steps, losses = own_steps(order[i])
             combined = self._combine(steps)
             orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
             if not self._is_delta:
@@ -150,6 +148,14 @@ class Workers:
                 weight.assign_add(step)
             total += tf.reduce_mean(losses)
         return total / tf.cast(count, tf.float32), orthogonality.stack()
+
+    def _own_steps(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        steps, losses, statistics = tf.vectorized_map(self._gradients, drawn)
+        for variable, of_workers in zip(self._statistics, statistics):
+            variable.assign(tf.reduce_mean(of_workers, axis=0))
+        if self._is_delta:
+            steps = self._optimizer.steps(steps)
+        return steps, losses
 
     def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
         workers = list(zip(*(tf.unstack(tensor, self._number) for tensor in stacked)))
