@@ -18,12 +18,34 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from absl import app, flags, logging
 
-from experiments import claim, gap, images, local, orthogonality, rates, scaling, sequence, words
+from experiments import (
+    claim,
+    gap,
+    images,
+    local,
+    orthogonality,
+    rates,
+    scaling,
+    sequence,
+    steps,
+    words,
+)
 from experiments.experiment import Experiment, carry_out
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (scaling, orthogonality, sequence, words, images, local, rates, claim, gap)
+    for module in (
+        scaling,
+        orthogonality,
+        sequence,
+        steps,
+        words,
+        images,
+        local,
+        rates,
+        gap,
+        claim,
+    )
 }
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 

@@ -23,8 +23,9 @@ REDUCTIONS = ("adasum", "mean", "sum")
 TARGET, MOST_EPOCHS = 0.7, 14
 ONE_WORKER = {"workers": 1, "reduction": "none"}
 ONE_WORKERS_RATES = (0.025, 0.05, 0.1, 0.2)
-# Beside one worker's best; wide, since the mean's best is up to 16 times that.
-RATES = (0.025, 0.1, 0.4, 1.6)
+# Three for each, a factor of two apart: around the best of (0.025, 0.1, 0.2, 0.4, 1.6), which were
+# tried once (docs/results/images.jsonl at commit 9583c02).
+RATES = {"adasum": (0.1, 0.2, 0.4), "mean": (0.2, 0.4, 0.8), "sum": (0.05, 0.1, 0.2)}
 # The seed that chooses a rate, by the validation images, and those that are judged, by the test's.
 CHOOSING, JUDGED = 100, (0, 1, 2, 3, 4)
 
@@ -35,7 +36,11 @@ def wanted(runs: list[Run]) -> Iterator[dict[str, Any]]:
     yield from choosing
     if not all(select(runs, **setting) for setting in choosing):
         return
-    tuned = [{**kind, "seed": CHOOSING, "rate": rate} for kind in _kinds() for rate in _rates(runs)]
+    tuned = [
+        {**kind, "seed": CHOOSING, "rate": rate}
+        for kind in _kinds()
+        for rate in RATES[kind["reduction"]]
+    ]
     yield from tuned
     if not all(select(runs, **setting) for setting in tuned):
         return
@@ -46,10 +51,6 @@ def wanted(runs: list[Run]) -> Iterator[dict[str, Any]]:
 
 def _kinds() -> list[dict[str, Any]]:
     return [{"workers": NUMBER, "reduction": reduction} for reduction in REDUCTIONS]
-
-
-def _rates(runs: list[Run]) -> list[float]:
-    return sorted({*RATES, untouched_rate(runs)})
 
 
 def untouched_rate(runs: list[Run]) -> float:
@@ -69,12 +70,11 @@ def epochs_to(run: Run) -> int:
     return reached.index(True) + 1 if any(reached) else MOST_EPOCHS + 1
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache  # all: each is used to choose and to judge, and to trace it takes seconds
 def _workers(number: int, reduction: str) -> Workers:
     momentum = functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9)
     reduction = "mean" if reduction == "none" else reduction
-    task = textures()._replace(is_compiled=number == 1)
-    return Workers(task, number, Method(reduction, momentum, batch=BATCH))
+    return Workers(textures(), number, Method(reduction, momentum, batch=BATCH))
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:

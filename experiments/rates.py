@@ -19,17 +19,16 @@ from experiments.experiment import Experiment, Run, select
 from experiments.workers import Method, Workers
 
 NUMBERS = (1, 8, 32)
+MODES = ("delta", "gradient")
 SEEDS = (0, 1, 2)
 EPOCHS = 2
 # Each with the rates that are tried: a factor of two apart, to where one worker diverges.
 OPTIMIZERS = {
-    "sgd": (lambda: keras.optimizers.SGD(0.1), 0.0125, 8),
-    "momentum": (lambda: keras.optimizers.SGD(0.1, momentum=0.9), 0.0025, 8),
-    "adam": (lambda: keras.optimizers.Adam(0.1), 0.00025, 9),
-    "lamb": (lambda: keras.optimizers.Lamb(0.1), 0.001, 9),
+    "sgd": (lambda: keras.optimizers.SGD(0.1), 0.025, 7),
+    "momentum": (lambda: keras.optimizers.SGD(0.1, momentum=0.9), 0.005, 7),
+    "adam": (lambda: keras.optimizers.Adam(0.1), 0.0005, 7),
+    "lamb": (lambda: keras.optimizers.Lamb(0.1), 0.001, 7),
 }
-# A rate is as good as the best if it loses no more accuracy than this.
-AS_GOOD = 0.002
 
 
 def rates(optimizer: str) -> list[float]:
@@ -44,7 +43,7 @@ def kinds() -> list[dict[str, Any]]:
         {"optimizer": optimizer, "mode": mode, "workers": number}
         for optimizer in OPTIMIZERS
         for number in NUMBERS
-        for mode in (("delta", "gradient") if number > 1 else ("delta",))
+        for mode in (MODES if number > 1 else MODES[:1])
     ]
 
 
@@ -79,25 +78,20 @@ def _curve(runs: list[Run], kind: dict[str, Any]) -> dict[float, list[float]]:
 
 
 def report(runs: list[Run]) -> str:
-    """For each kind the best rate, those that are as good, and what one worker's best gives."""
-    rows, untouched = [], {}
-    for kind in kinds():
-        curve = {rate: median(values) for rate, values in _curve(runs, kind).items()}
-        best = max(curve, key=curve.get)
-        if kind["workers"] == 1:
-            untouched[kind["optimizer"]] = best
-        good = [rate for rate, value in curve.items() if value >= curve[best] - AS_GOOD]
-        rows.append(
-            [
-                kind["optimizer"],
-                kind["workers"],
-                kind["mode"] if kind["workers"] > 1 else "",
-                f"{best:g}: {100 * curve[best]:.2f}",
-                f"{min(good):g} .. {max(good):g}",
-                f"{100 * curve[untouched[kind['optimizer']]]:.2f}",
-            ]
-        )
-    headers = ["optimizer", "workers", "mode", "best rate: %", "as good", "at one worker's best, %"]
+    """A line for each optimizer: of each kind the best rate, and what one worker's best gives."""
+    rows = []
+    for optimizer in OPTIMIZERS:
+        curves = [
+            {rate: median(values) for rate, values in _curve(runs, kind).items()}
+            for kind in kinds()
+            if kind["optimizer"] == optimizer
+        ]
+        untouched = max(curves[0], key=curves[0].get)
+        bests = [max(curve, key=curve.get) for curve in curves]
+        cells = [f"{best:g}: {100 * curve[best]:.2f}" for best, curve in zip(bests, curves)]
+        others = [f" ({100 * curve[untouched]:.2f})" for curve in curves[1:]]
+        rows.append([optimizer, *map("".join, zip(cells, ["", *others]))])
+    headers = ["optimizer", "1"] + [f"{n}, {mode}" for n in NUMBERS[1:] for mode in MODES]
     return tabulate(rows, headers, "github", disable_numparse=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import models.common.python_topics  # noqa: F401 (makes its name known)
-from experiments.tasks import Examples, Task
+from experiments.tasks import MANY, Examples, Task
 from models.bert import network, pieces
 from models.bert.text import texts_of
 from models.common import datasets
@@ -44,4 +44,4 @@ def text() -> Task:
         return keras.Model(both, logits)
 
     parts = (examples("train", MASKS), examples("validation", 1), examples("test", MASKS))
-    return Task("text", *parts, build, is_compiled=True)
+    return Task("text", *parts, build, compiled_to=MANY)

@@ -31,4 +31,5 @@ def textures() -> Task:
         validation,
         test,
         lambda: network.build(shape, CLASSES, network.RESNET_8),
+        compiled_to=1,
     )

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_adasum as adasum
 from experiments.tasks import Examples, Task
 from experiments.worker_optimizers import MakeOptimizer, SeparateOptimizers, StackedOptimizer
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 
 class Method(NamedTuple):
@@ -137,7 +137,8 @@ class Workers:
         total, count = tf.constant(0.0), tf.shape(order)[0]
         orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
         # The reduction is the library's own op, which XLA has not.
-        own_steps = tf.function(self._own_steps, jit_compile=self._task.is_compiled)
+        is_compiled = self._number <= self._task.compiled_to
+        own_steps = tf.function(self._own_steps, jit_compile=is_compiled)
         for i in tf.range(count):
             steps, losses = own_steps(order[i])
             combined = self._combine(steps)

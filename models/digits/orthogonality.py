@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tf_adasum
 from models.digits.batches import ShiftedImages
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 # Batches that a measurement draws for each replica: one alone says little.
 _DRAWS = 8

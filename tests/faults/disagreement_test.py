@@ -17,7 +17,7 @@ from mpi4py import MPI
 os.environ["TF_ADASUM_MISMATCH_SECONDS"] = "2"
 
 import tf_adasum as adasum
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 JOIN_SECONDS = 60
 
