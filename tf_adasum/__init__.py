@@ -16,6 +16,7 @@ from tf_adasum import callbacks, optimizers
 from tf_adasum.advise.advise import advise
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
+from tf_adasum.collectives import compression
 from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.alltoall import alltoall
@@ -33,6 +34,7 @@ from tf_adasum.collectives.communicator import (
 )
 from tf_adasum.collectives.reduce_scatter import reduce_scatter
 from tf_adasum.collectives.simulate import simulate
+from tf_adasum.distribute.policy import Reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
 from tf_adasum.optimizers.wrapper import wrap
@@ -42,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdasumStrategy",
     "Communicator",
+    "Reduction",
     "advise",
     "allgather",
     "allreduce",
@@ -51,6 +54,7 @@ __all__ = [
     "broadcast",
     "broadcast_variables",
     "callbacks",
+    "compression",
     "empty",
     "local_rank",
     "local_size",

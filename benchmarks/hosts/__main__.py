@@ -31,6 +31,11 @@ flags.DEFINE_list(
     ["1024", "65536", "1048576", "resnet50", "bert-base"],
     "Gradient lists, and float32 elements of single tensors.",
 )
+flags.DEFINE_list(
+    "codec",
+    [],
+    "Codecs by which Adasum is timed, too: identity, float16, bfloat16, sign, top_k (1 %).",
+)
 flags.DEFINE_string("json", None, "Where all figures are written.")
 
 _LIMIT_SECONDS = 1800
@@ -64,7 +69,7 @@ def _measure(folder: Path) -> dict:
             *("-np", str(FLAGS.hosts * FLAGS.ranks_per_host), "-H", places),
             *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}"),
             *(sys.executable, "-m", "benchmarks.hosts.program"),
-            *(str(results), str(FLAGS.repetitions), *FLAGS.case),
+            *(str(results), str(FLAGS.repetitions), ",".join(FLAGS.codec), *FLAGS.case),
         )
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))

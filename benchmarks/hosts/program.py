@@ -6,6 +6,7 @@ benchmarks.hosts starts it. Rank 0 writes its figures, in seconds, to the JSON f
 import json
 import os
 import sys
+from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -16,23 +17,32 @@ from mpi4py import MPI
 import tf_adasum as adasum
 from benchmarks.gradient_lists import LISTS
 from benchmarks.interleaved import interleave
+from tf_adasum import compression
+
+CODECS = {
+    "identity": compression.Identity(),
+    "float16": compression.Float16(),
+    "bfloat16": compression.BFloat16(),
+    "sign": compression.Sign(),
+    "top_k": compression.TopK(0.01),
+}
 
 
-def main(path: str, repetitions: int, cases: list[str]) -> None:
+def main(path: str, repetitions: int, codecs: list[str], cases: list[str]) -> None:
     """Measures the cases, each the name of a gradient list or the elements of one tensor."""
     world = adasum.world()
     rows = []
     for case in cases:
         shapes = LISTS[case]() if case in LISTS else [(int(case),)]
         num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
-        timings = interleave(MPI.COMM_WORLD, _methods(shapes), repetitions)
+        timings = interleave(MPI.COMM_WORLD, _methods(shapes, codecs), repetitions)
         rows.append({"case": case, "bytes": num_bytes, "seconds": timings})
     if world.rank == 0:
         with open(path, "w") as file:
             json.dump({"ranks": world.size, "hosts": len(world.hosts), "rows": rows}, file)
 
 
-def _methods(shapes: list) -> dict:
+def _methods(shapes: list, codecs: list[str]) -> dict:
     sizes = [int(np.prod(shape)) for shape in shapes]
     flat = np.random.default_rng(adasum.rank()).standard_normal(sum(sizes), np.float32)
     result = np.empty_like(flat)
@@ -43,8 +53,14 @@ def _methods(shapes: list) -> dict:
         "sum": lambda: adasum.allreduce(tensors, "sum"),
         "Adasum": lambda: adasum.allreduce(tensors, "adasum"),
         "sum inside, Adasum across": lambda: adasum.allreduce(tensors, local_reduction="sum"),
+        **{f"Adasum, {name}": _encoded(tensors, CODECS[name]) for name in codecs},
     }
 
 
+def _encoded(tensors: list[tf.Tensor], codec: compression.Compression) -> Callable:
+    state = compression.State(tensors, codec)
+    return lambda: adasum.allreduce(tensors, compression=codec, state=state)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[2]), [c for c in sys.argv[3].split(",") if c], sys.argv[4:])

@@ -8,9 +8,8 @@
 #include "cc/collectives/reduction_spec.h"
 
 namespace adasum {
-namespace {
 
-std::string ShapesText(const std::vector<Shape>& shapes) {
+std::string TextOf(const std::vector<Shape>& shapes) {
   std::string text;
   for (const Shape& shape : shapes) {
     text += text.empty() ? "[" : ", [";
@@ -20,10 +19,12 @@ std::string ShapesText(const std::vector<Shape>& shapes) {
   return text;
 }
 
+namespace {
+
 // One line that names all that must be equal on every rank.
 std::string Signature(const AllreduceTensors& tensors, const ReductionSpec& spec) {
   return "allreduce(" + spec.Text() + ") of " + std::to_string(tensors.shapes.size()) + " " +
-         DTypeName(tensors.dtype) + " tensors " + ShapesText(tensors.shapes) + " from " +
+         DTypeName(tensors.dtype) + " tensors " + TextOf(tensors.shapes) + " from " +
          std::to_string(tensors.inputs.size()) + " replicas" +
          (tensors.device == nullptr ? "" : " on GPUs") +
          (tensors.norms == nullptr ? "" : ", measured");

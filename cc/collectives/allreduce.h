@@ -16,6 +16,8 @@
 namespace adasum {
 
 using Shape = std::vector<int64_t>;
+// "[2,3], [4]".
+std::string TextOf(const std::vector<Shape>& shapes);
 
 struct AllreduceTensors {
   std::string name;       // equal on all ranks for what belongs together

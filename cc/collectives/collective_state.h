@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/algorithms/collective_context.h"
+#include "cc/collectives/compressed_scratch.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaves.h"
 #include "cc/collectives/sparse_scratch.h"
@@ -22,6 +23,7 @@ struct CollectiveState : RequestState {
   Leaves leaves;
   std::vector<LeafScratch> scratch;  // of each replica of this process
   HierarchyScratch hierarchy_scratch;
+  CompressedScratch compressed_scratch;
   SparseScratch sparse_scratch;
   StreamingStorePolicy streaming_store_policy;
   Tuning tuning;

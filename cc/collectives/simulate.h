@@ -28,6 +28,20 @@ void Simulate(const SimulatedReduction& simulated, DType dtype,
               const std::vector<std::vector<const void*>>& inputs,
               const std::vector<std::vector<void*>>& outputs);
 
+// What simulated leaves lost by encoding, which becomes what they lose now: [leaf][tensor], as
+// CompressedTensors has them. Empty where nothing is kept.
+struct SimulatedResiduals {
+  std::vector<std::vector<void*>> of_leaves;
+  std::vector<std::vector<void*>> of_parts;
+};
+
+// The same, as ranks with one leaf each, by tensors that travel encoded; there are no hosts.
+void SimulateCompressed(const SimulatedReduction& simulated, const std::string& codec, DType dtype,
+                        const std::vector<int64_t>& num_elements,
+                        const std::vector<std::vector<const void*>>& inputs,
+                        const std::vector<std::vector<void*>>& outputs,
+                        const SimulatedResiduals& residuals);
+
 }  // namespace adasum
 
 #endif  // ADASUM_COLLECTIVES_SIMULATE_H_

@@ -13,11 +13,12 @@ using tensorflow::shape_inference::ShapeHandle;
 // inputs[1 + replica * num_tensors + tensor] -> outputs[tensor], which has the shape of all
 // replicas' tensors.
 absl::Status AllreduceShapes(InferenceContext* context) {
-  int num_tensors;
+  int num_inputs, num_tensors;
+  TF_RETURN_IF_ERROR(context->GetAttr("num_inputs", &num_inputs));
   TF_RETURN_IF_ERROR(context->GetAttr("num_tensors", &num_tensors));
   for (int tensor = 0; tensor < num_tensors; ++tensor) {
     auto shape = context->input(1 + tensor);
-    for (int i = 1 + tensor + num_tensors; i < context->num_inputs(); i += num_tensors) {
+    for (int i = 1 + tensor + num_tensors; i <= num_inputs; i += num_tensors) {
       TF_RETURN_IF_ERROR(context->Merge(shape, context->input(i), &shape));
     }
     context->set_output(tensor, shape);
@@ -30,6 +31,18 @@ absl::Status MeasuredAllreduceShapes(InferenceContext* context) {
   TF_RETURN_IF_ERROR(AllreduceShapes(context));
   const int num_tensors = context->num_outputs() - 1;
   context->set_output(num_tensors, context->Matrix(num_tensors, 2));
+  return absl::OkStatus();
+}
+
+// The same, and behind them the residuals as they came.
+absl::Status CompressedAllreduceShapes(InferenceContext* context) {
+  TF_RETURN_IF_ERROR(AllreduceShapes(context));
+  int num_inputs, num_tensors;
+  TF_RETURN_IF_ERROR(context->GetAttr("num_inputs", &num_inputs));
+  TF_RETURN_IF_ERROR(context->GetAttr("num_tensors", &num_tensors));
+  for (int i = num_tensors; i < context->num_outputs(); ++i) {
+    context->set_output(i, context->input(1 + num_inputs + i - num_tensors));
+  }
   return absl::OkStatus();
 }
 
@@ -128,6 +141,30 @@ REGISTER_OP("AdasumMeasuredAllreduce")
         "As AdasumAllreduce. norms: for each tensor the squared norm of the result before it is "
         "rounded, and the sum of the squared norms of all leaves; of the hosts' results with a "
         "local_reduction. NaN where no Adasum of several leaves is made.");
+
+REGISTER_OP("AdasumCompressedAllreduce")
+    .Input("communicator: resource")
+    .Input("inputs: num_inputs * T")
+    .Input("residuals: num_residuals * T")
+    .Input("part_residuals: num_part_residuals * T")
+    .Output("outputs: num_tensors * T")
+    .Output("new_residuals: num_residuals * T")
+    .Output("new_part_residuals: num_part_residuals * T")
+    .Attr("T: {float, double}")
+    .Attr("num_inputs: int >= 1")
+    .Attr("num_tensors: int >= 1")
+    .Attr("num_residuals: int >= 0")
+    .Attr("num_part_residuals: int >= 0")
+    .Attr("reduction: string = 'adasum'")
+    .Attr("codec: string")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(CompressedAllreduceShapes)
+    .Doc(
+        "Reduces a list of tensors over all replicas of all ranks, each tensor by itself, that "
+        "travel encoded. residuals: what encoding lost of each before, which is added to it; "
+        "part_residuals: of this rank's part of each result; neither where nothing is kept.");
 
 REGISTER_OP("AdasumSparseAllreduce")
     .Input("communicator: resource")

@@ -11,7 +11,9 @@
 #include "cc/bootstrap/mpi_contexts_in_use.h"
 #include "cc/bootstrap/registry.h"
 #include "cc/bootstrap/start_limit.h"
+#include "cc/collectives/compressed_allreduce.h"
 #include "cc/collectives/simulate.h"
+#include "cc/compression/codec.h"
 #include "cc/engine/communicator_options.h"
 #include "cc/python/arena_arrays.h"
 #include "cc/python/arrays.h"
@@ -121,6 +123,16 @@ void SimulateAddresses(const SimulatedReduction& reduction, const std::string& d
            ToPointers<void*>(outputs));
 }
 
+// `residuals` and `part_residuals` are empty where nothing is kept.
+void SimulateCompressedAddresses(const SimulatedReduction& reduction, const std::string& codec,
+                                 const std::string& dtype, const std::vector<int64_t>& num_elements,
+                                 const Addresses& inputs, const Addresses& outputs,
+                                 const Addresses& residuals, const Addresses& part_residuals) {
+  SimulateCompressed(reduction, codec, ParseDType(dtype), num_elements,
+                     ToPointers<const void*>(inputs), ToPointers<void*>(outputs),
+                     {ToPointers<void*>(residuals), ToPointers<void*>(part_residuals)});
+}
+
 void TranslateError(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -195,6 +207,18 @@ PYBIND11_MODULE(_native, module) {
            py::arg("reduction"), py::arg("local_reduction"), py::arg("leaves_per_host"));
   module.def("simulate", &SimulateAddresses, py::arg("reduction"), py::arg("dtype"),
              py::arg("num_elements"), py::arg("inputs"), py::arg("outputs"), NoGil());
+  module.def("simulate_compressed", &SimulateCompressedAddresses, py::arg("reduction"),
+             py::arg("codec"), py::arg("dtype"), py::arg("num_elements"), py::arg("inputs"),
+             py::arg("outputs"), py::arg("residuals"), py::arg("part_residuals"), NoGil());
+  module.def("most_part_elements", &MostPartElements, py::arg("num_elements"),
+             py::arg("num_ranks"));
+  module.def(
+      "encoded_bytes",
+      [](const std::string& codec, const std::string& dtype, int64_t num_elements, int num_ranks) {
+        return EncodedBytes(codec, ParseDType(dtype), num_elements, num_ranks);
+      },
+      py::arg("codec"), py::arg("dtype"), py::arg("num_elements"), py::arg("num_ranks"));
+  module.def("codec_names", &CodecNames);
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] {
     const InstructionSet wanted = CommunicatorOptions::FromEnvironment().instruction_set;

@@ -8,6 +8,8 @@ import pytest
 
 from tests import programs
 from tests.contract import error_model
+from tests.contract.compression_test import check, q_of
+from tests.reference import adasum, compressed
 from tf_adasum.collectives import native
 
 LIMIT_SECONDS = 120
@@ -25,13 +27,19 @@ PROGRAM = """
 import json, sys
 import numpy as np
 from tests.contract import instruction_sets_test as test
+from tests.contract.compression_test import CODECS
 from tf_adasum.collectives import native
 from tf_adasum.collectives.simulate import simulate
 results = {
     dtype: simulate([[each] for each in test._inputs(dtype)])[0][0].astype("float64").tolist()
     for dtype in ("float16", "float32", "float64")
 }
-print(json.dumps({"used": native.lib.instruction_set(), "results": results}))
+encoded = {
+    name: simulate([[each] for each in test._inputs("float32")], compression=codec)[0][0].tolist()
+    for name, codec in CODECS.items()
+}
+used = native.lib.instruction_set()
+print(json.dumps({"used": used, "results": results, "encoded": encoded}))
 """
 
 
@@ -51,6 +59,12 @@ def test_agrees_with_the_reference(instruction_set):
     for dtype, values in said["results"].items():
         result = np.array(values).astype(dtype)
         error_model.check("adasum", result, _inputs(dtype))
+    for name, values in said["encoded"].items():
+        nothing = [np.zeros(SIZE, np.float32)] * RANKS
+        expected, _, _ = compressed.allreduce(
+            _inputs("float32"), adasum.reduce, q_of(name), nothing, nothing
+        )
+        check(name, np.array(values), expected)
 
 
 def test_unknown_set_is_refused():

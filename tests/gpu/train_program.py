@@ -61,7 +61,7 @@ def _prepare(device: str) -> None:
 
 def _note_exchange_devices() -> set[str]:
     """Returns a set that will hold the devices on which gradients are exchanged."""
-    module = sys.modules["tf_adasum.collectives.allreduce"]
+    module = sys.modules["tf_adasum.collectives.allreduce_replicas"]
     choose, seen = module.exchange_device, set()
 
     def noted(replicas, *rest):

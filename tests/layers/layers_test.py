@@ -25,14 +25,20 @@ CXX_LAYERS = {
     "arena": set(),
     "arithmetic": set(),
     "transport": {"arena"},
+    "compression": {"arithmetic"},
     "reductions": set(),
     "algorithms": {"reductions"},
     "engine": {"arena", "arithmetic", "transport"},
     "bootstrap": {"arithmetic", "engine", "transport"},
-    "collectives": {"algorithms", "arithmetic", "engine", "reductions", "transport"},
+    "collectives": {
+        *("algorithms", "arithmetic", "compression", "engine", "reductions", "transport"),
+    },
     "cuda": {"algorithms", "bootstrap", "collectives", "engine"},
     "ops": {"bootstrap", "collectives", "cuda", "engine"},
-    "python": {"arena", "arithmetic", "bootstrap", "collectives", "engine", "reductions"},
+    "python": {
+        *("arena", "arithmetic", "bootstrap", "collectives", "compression", "engine"),
+        "reductions",
+    },
 }
 # The same in Python: what a package or a folder of tf_adasum may import besides itself.
 PYTHON_LAYERS = {"adasumrun": set()}
@@ -40,9 +46,10 @@ for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callba
     PYTHON_LAYERS[_layer] = set(PYTHON_LAYERS)
 PYTHON_LAYERS["advise"] = set(PYTHON_LAYERS) - {"callbacks"}  # beside each other
 NATIVE_USERS = {
-    *("allgather", "allreduce", "alltoall", "barrier", "broadcast", "communicator", "device"),
+    *("allgather", "alltoall", "barrier", "broadcast", "communicator", "device"),
     *("gradients", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
-    *("arena", "stalls"),
+    *("allreduce_replicas", "arena", "compressed_allreduce", "compressed_simulation"),
+    *("compression/simulated_state", "compression/state", "stalls"),
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.
 _EXPORTED_ONLY = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum as adasum
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 1e-5, "float64": 1e-12}
 SHAPE = (3, 4)

@@ -9,7 +9,7 @@ from mpi4py import MPI
 import tf_adasum as adasum
 from tests.reference import adasum as reference
 from tests.reference import hierarchy as hosts_reference
-from tf_adasum.collectives.allreduce import allreduce_replicas, measured_allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas, measured_allreduce_replicas
 
 # Of the sum of the leaves' squared norms: what is combined on the way is rounded to the dtype.
 LIMITS = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-6, "float64": 1e-12}

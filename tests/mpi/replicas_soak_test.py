@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 import tf_adasum as adasum
 from tests.contract import error_model
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 NUM_REDUCTIONS = int(os.environ.get("REPLICAS_SOAK_REDUCTIONS", "2000"))
 REPLICAS = 2

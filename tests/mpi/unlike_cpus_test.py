@@ -16,7 +16,7 @@ from mpi4py import MPI
 import tf_adasum as adasum
 from tests.contract import error_model
 from tf_adasum.collectives import native
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 FLOATS = list(error_model.LIMITS)
 CASES = [

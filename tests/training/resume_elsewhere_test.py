@@ -21,7 +21,8 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.distribute.own_variables import state_variables
+from tf_adasum.collectives.compression import Sign
+from tf_adasum.distribute.own_variables import residual_variables, state_variables
 from tf_adasum.distribute.variables import local_copies
 
 PER_REPLICA, STEPS = 4, 3
@@ -32,12 +33,12 @@ def group_of(size):
     return world().split(0 if world().rank < size else 1 + world().rank)
 
 
-def begun(communicator, num_local, width=None, mode="delta"):
+def begun(communicator, num_local, width=None, **settings):
     keras.utils.set_random_seed(7)
     with strategy(num_local, communicator=communicator).scope():
         model = small_model(keras.layers.BatchNormalization(), *(width or ()))
         optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
-        model.compile(tf_adasum.wrap(optimizer, mode=mode), loss="mse")
+        model.compile(tf_adasum.wrap(optimizer, **settings), loss="mse")
     return model
 
 
@@ -60,6 +61,8 @@ class Look(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self.seen = values_of(self.model)
+        lost = residual_variables(self.model)
+        self.lost = [copy.numpy() for each in lost for copy in local_copies(each.variable)]
 
 
 def values_of(model):
@@ -78,12 +81,14 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("compression", [None, Sign(least_elements=0)], ids=["plain", "signs"])
 @pytest.mark.parametrize(("before", "after"), CHANGES.get(world().size, []))
-def test_another_number_of_replicas_goes_on_with_the_mean(before, after, caplog):
+def test_another_number_of_replicas_goes_on_with_the_mean(before, after, compression, caplog):
+    """Residuals begin anew."""
     folder, means = shared_path("backup"), shared_path("means.npz")
     group, number = group_of(before[0]), before[0] * before[1]
     if world().rank < before[0]:
-        saved = begun(group, before[1])
+        saved = begun(group, before[1], compression=compression)
         fit(saved, backup(folder))
         sums = [rows.sum(axis=0, dtype=np.float64) for rows in values_of(saved).values()]
         sums = tf_adasum.allreduce([tf.constant(each) for each in sums], "sum", group)
@@ -94,8 +99,10 @@ def test_another_number_of_replicas_goes_on_with_the_mean(before, after, caplog)
     group = group_of(after[0])
     if world().rank < after[0]:
         look = Look()
-        resumed = begun(group, after[1])
+        resumed = begun(group, after[1], compression=compression)
         assert fit(resumed, backup(folder), look, epochs=2).epoch == [1]
+        assert bool(look.lost) == (compression is not None and after != (1, 1))
+        assert not any(lost.any() for lost in look.lost)
         wanted = np.load(means)
         for name, rows in zip(wanted, look.seen.values(), strict=True):
             for row in rows:

@@ -25,8 +25,10 @@ from tests.training.resumed import (
     momentum,
 )
 from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.compression import Sign, TopK
 from tf_adasum.distribute.own_variables import state_variables
 from tf_adasum.distribute.variables import local_copies
+from tf_adasum.optimizers import OneBitLamb
 
 
 def check_resumes(ends, *begin, **options):
@@ -70,6 +72,7 @@ def mixed(make_optimizer):
 
 random_layers = (functools.partial(keras.layers.Dropout, 0.3), keras.layers.BatchNormalization)
 average = functools.partial(adam, use_ema=True, ema_overwrite_frequency=3)
+frozen = functools.partial(OneBitLamb, 0.01, freeze_step=3, compression=Sign(least_elements=0))
 native = functools.partial(adam, gradient_accumulation_steps=4)
 
 
@@ -81,8 +84,20 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
         (average, (), "arrays", {"mode": "delta"}),
         (mixed(native), (), "dataset", {"mode": "gradient"}),
         (adam, random_layers, "arrays", {}),
+        (adam, (), "arrays", {"compression": Sign(least_elements=0)}),
+        (momentum, (), "arrays", {"mode": "gradient", "compression": TopK(0.1, least_elements=0)}),
+        (frozen, (), "arrays", {}),
     ],
-    ids=["accumulate", "local steps", "average", "loss scale", "not wrapped"],
+    ids=[
+        "accumulate",
+        "local steps",
+        "average",
+        "loss scale",
+        "not wrapped",
+        "signs",
+        "top k",
+        "frozen variance",
+    ],
 )
 def test_all_that_has_a_state(make_optimizer, layers, kind, settings):
     """In the midst of a step of three batches, of a round of four, of Keras' four."""

@@ -16,7 +16,7 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
-from tf_adasum.distribute.own_variables import state_variables
+from tf_adasum.distribute.own_variables import residual_variables, state_variables
 from tf_adasum.distribute.variables import local_copies
 
 EPOCHS, STEPS, PER_REPLICA = 4, 5, 4
@@ -96,7 +96,7 @@ def fit(model, data, *callbacks, epochs=EPOCHS):
 
 def values_of(model):
     """All that counts, of every local replica."""
-    found = state_variables(model)
+    found = state_variables(model) + residual_variables(model)
     return [(each.path, copy.numpy()) for each in found for copy in local_copies(each.variable)]
 
 

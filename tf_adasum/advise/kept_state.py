@@ -7,7 +7,11 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from tf_adasum.distribute.own_variables import metric_variables, state_variables
+from tf_adasum.distribute.own_variables import (
+    metric_variables,
+    residual_variables,
+    state_variables,
+)
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks import global_seeds
 
@@ -32,7 +36,8 @@ class KeptState(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         if self._values is not None:
             return
-        described = [*state_variables(self._owner), *metric_variables(self._owner)]
+        kinds = (state_variables, metric_variables, residual_variables)
+        described = [each for kind in kinds for each in kind(self._owner)]
         variables = [each.variable for each in described]
         seeds = global_seeds.existing()
         if seeds is not None:

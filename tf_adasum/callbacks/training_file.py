@@ -2,10 +2,10 @@
 
 HDF5, with
 * `header`: bytes of JSON, an object with "format" and "version" (below), "num_replicas" N, what the
-  callback says of the training ("epoch", "batch", "data"), and "state" and "metrics": for each
-  variable its path, dtype, shape and "is_per_replica";
-* `state/0`, `state/1`, ... and `metrics/0`, ...: the values in that order. A variable that is not
-  per replica has its shape; one that is has a dimension of N in front, in the order of the
+  callback says of the training ("epoch", "batch", "data"), and "state", "metrics" and "residuals":
+  for each variable its path, dtype, shape and "is_per_replica";
+* `state/0`, `state/1`, .., `metrics/0`, .. and so on: the values in that order. A variable that is
+  not per replica has its shape; one that is has a dimension of N in front, in the order of the
   replicas. Dtypes that NumPy has not (bfloat16) are kept as unsigned integers of their size.
 
 A file under its name is complete: it is written under another one, brought to the disk and renamed.
@@ -25,6 +25,7 @@ from tf_adasum.optimizers.replica_state import Value
 
 FORMAT = "tf_adasum training"
 VERSION = 1
+GROUPS = ("state", "metrics", "residuals")
 _NUMPY_KINDS = "biufc"
 
 
@@ -41,10 +42,10 @@ class TrainingWriter:
     def __init__(self, path: str):
         self._target = ReplacedFile(path)
         self._file = h5py.File(self._target, "w")
-        self._listed: dict[str, list[dict[str, Any]]] = {"state": [], "metrics": []}
+        self._listed: dict[str, list[dict[str, Any]]] = {group: [] for group in GROUPS}
 
     def add(self, group: str, path: str, value: Value) -> None:
-        """Appends a variable's value to "state" or "metrics"."""
+        """Appends a variable's value to one of `GROUPS`."""
         listed, array = self._listed[group], value.array
         name = f"{group}/{len(listed)}"
         shape = array.shape[1:] if value.is_per_replica else array.shape
@@ -97,7 +98,7 @@ class TrainingReader:
         self.header: dict[str, Any] = header
 
     def value(self, group: str, number: int) -> Value:
-        """Returns the value of the variable with that number in "state" or "metrics"."""
+        """Returns the value of the variable with that number in one of `GROUPS`."""
         listed = self.header[group][number]
         array = np.asarray(self._file[f"{group}/{number}"][()])
         dtype = tf.as_dtype(listed["dtype"]).as_numpy_dtype

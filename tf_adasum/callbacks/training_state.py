@@ -8,11 +8,17 @@ import os
 from typing import Any
 
 import keras
+import numpy as np
 
 from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
-from tf_adasum.distribute.own_variables import StateVariable, metric_variables, state_variables
+from tf_adasum.distribute.own_variables import (
+    StateVariable,
+    metric_variables,
+    residual_variables,
+    state_variables,
+)
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks import calls, global_seeds
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
@@ -41,9 +47,11 @@ def save_training(
     copies = 0 if seeds is None else len(local_copies(native_variable(seeds)))
     # What rank 0 has counts: a rank may have drawn a number by itself.
     copies = _of_rank_0(model, copies, "whether keras.random was drawn from")
-    groups = {"state": _saved_variables(model, copies), "metrics": []}
-    if in_epoch:
-        groups["metrics"] = metric_variables(model)
+    groups = {
+        "state": _saved_variables(model, copies),
+        "metrics": metric_variables(model) if in_epoch else [],
+        "residuals": residual_variables(model),
+    }
     header = {**header, "num_replicas": state.num_replicas, "seeds": copies}
     failure = ""
     with contextlib.ExitStack() as stack:
@@ -116,6 +124,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         variables = _saved_variables(model, header.get("seeds", 0))
         _check_alike(header["state"], variables, path, _rank(model))
         _assign(state, reader, header, "state", variables)
+        _assign_residuals(state, reader, header, model)
         return header, _metrics(state, reader, header, model)
 
 
@@ -168,6 +177,18 @@ def _assign(
             if not is_per_replica:
                 value = Value(value.common(), False)
         state.assign(variable, value, is_per_replica)
+
+
+def _assign_residuals(state, reader, header, model) -> None:
+    """What another number of replicas has lost belongs to none of these, which begin anew."""
+    variables = residual_variables(model)
+    saved = _saved_layout(header.get("residuals", []))
+    if header["num_replicas"] == state.num_replicas and saved == _layout(variables):
+        _assign(state, reader, header, "residuals", variables)
+        return
+    for each in variables:
+        for copy in local_copies(each.variable):
+            copy.assign(np.zeros(copy.shape, copy.dtype.as_numpy_dtype))
 
 
 def _metrics(state, reader, header, model) -> list[list]:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_adasum.collectives import native, reductions
+from tf_adasum.collectives.compressed_simulation import simulate_compressed
+from tf_adasum.collectives.compression import Compression, SimulatedState
 from tf_adasum.collectives.refusals import checked_int, refusal, shown
 
 
@@ -13,6 +15,8 @@ def simulate(
     reduction: str = "adasum",
     local_reduction: str = "adasum",
     leaves_per_host: Sequence[int] | None = None,
+    compression: Compression | None = None,
+    state: SimulatedState | None = None,
 ) -> list[list[np.ndarray]]:
     """What every rank would get from `allreduce`, computed in this process.
 
@@ -23,13 +27,16 @@ def simulate(
         reduction: as for `allreduce`.
         local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
         leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
+        compression: as for `allreduce`; with one host and no local reduction.
+        state: an `adasum.compression.SimulatedState` of these inputs, which is changed; None:
+            what encoding loses is lost.
 
     Returns:
         The same nesting of arrays: what each rank gets.
 
     Raises:
-        ValueError: if ranks differ in count, shape or dtype, for an unknown reduction, or if
-            the hosts' counts do not add up to the number of ranks.
+        ValueError: if ranks differ in count, shape or dtype, for an unknown reduction, if the
+            hosts' counts do not add up to the number of ranks, or for a compression beside hosts.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum
@@ -45,6 +52,11 @@ def simulate(
     reductions.check_stages(reduction, local_reduction)
     ranks = _plain_lists(inputs)
     _check_alike(ranks)
+    if compression is not None or state is not None:
+        if local_reduction != "adasum" or leaves_per_host is not None:
+            expected = "ranks of one tree, where compression is asked for"
+            raise ValueError(refusal(expected, "hosts", "Leave one of the two out."))
+        return _simulate_mixed(ranks, reduction, compression, state)
     outputs = [[np.empty_like(array) for array in arrays] for arrays in ranks]
     if not ranks or not ranks[0]:
         return outputs
@@ -60,6 +72,22 @@ def simulate(
             [[arrays[index].ctypes.data for index in chosen] for arrays in outputs],
         )
     return outputs
+
+
+def _simulate_mixed(
+    ranks: Sequence[Sequence[np.ndarray]],
+    reduction: str,
+    compression: Compression | None,
+    state: SimulatedState | None,
+) -> list[list[np.ndarray]]:
+    """What `simulate` does where some of the arrays travel encoded."""
+    reduced = simulate_compressed(ranks, reduction, compression, state)
+    plain = [i for i in range(len(ranks[0]) if ranks else 0) if reduced[0][i] is None]
+    as_they_are = simulate([[arrays[i] for i in plain] for arrays in ranks], reduction)
+    for of_rank, arrays in zip(reduced, as_they_are):
+        for i, array in zip(plain, arrays):
+            of_rank[i] = array
+    return reduced
 
 
 def _plain_lists(inputs: Sequence[Sequence]) -> list[list[np.ndarray]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -15,9 +14,12 @@ from typing_extensions import override
 
 from tf_adasum.collectives import names
 from tf_adasum.collectives.allgather import gather_rows
-from tf_adasum.collectives.allreduce import allreduce_replicas, measured_allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas, measured_allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.compressed_allreduce import encoded_allreduce_replicas
+from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
+from tf_adasum.distribute.asked import Asked
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
 
@@ -32,12 +34,6 @@ require_hooks(
 require_hooks(distribute_utils, "is_distributed_variable")
 require_hooks(tf_values, "PerReplica")
 require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
-
-
-class _Measures(threading.local):
-    """Who is told in this thread what Adasum keeps of its leaves; nobody is None."""
-
-    take: Callable[[Sequence[str], tf.Tensor], None] | None = None
 
 
 class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
@@ -67,21 +63,11 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         self._reduction_of = reduction_of
         self._bucket_bytes = bucket_bytes
         self._local_reduction = local_reduction
-        self._measures = _Measures()
+        self._asked = Asked()
 
-    @contextlib.contextmanager
-    def measuring(self, take: Callable[[Sequence[str], tf.Tensor], None]) -> Iterator[None]:
-        """Inside, in this thread, the Adasum of variables is measured; on all ranks alike.
-
-        Args:
-            take: is called once for each batch with the paths of its variables, and a float64
-                tensor [number of paths, 2] as `measured_allreduce_replicas` returns it.
-        """
-        self._measures.take = take
-        try:
-            yield
-        finally:
-            self._measures.take = None
+    def asking(self, **asked) -> contextlib.AbstractContextManager:
+        """As `Asked.asking`."""
+        return self._asked.asking(**asked)
 
     @contextlib.contextmanager
     def among(self, communicator: Communicator) -> Iterator[None]:
@@ -129,8 +115,11 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         norms: list[tf.Tensor] = []
         for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
             values, destinations = zip(*[value_destination_pairs[index] for index in indices])
-            measures = self._measures.take is not None and name is not None
-            if name is not None and self._stays_sparse(values[0], reduction):
+            measures = self._asked.measure is not None and name is not None
+            codec = None if name is None else self._asked.compression_of(destinations[0])
+            if codec is not None:
+                results = self._allreduce_encoded(values, destinations, reduction, name, codec)
+            elif name is not None and self._stays_sparse(values[0], reduction):
                 results = self._allreduce_rows(values, destinations, reduction, name)
             elif measures and reduction == "adasum":
                 paths += [self._reduction_of(variable)[0] for variable in destinations]
@@ -141,7 +130,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
                 reduced[index] = self.broadcast(result, value_destination_pairs[index][1])
         if norms:
             with tf.device("CPU:0"):
-                self._measures.take(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
+                self._asked.measure(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
 
     def _stays_sparse(self, value, reduction: str) -> bool:
@@ -149,7 +138,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         if not _has_rows(value) or reduction not in REDUCTIONS:
             return False
         # What is measured travels whole, and so does what is reduced inside every host first.
-        is_plain = self._local_reduction == "adasum" and self._measures.take is None
+        is_plain = self._local_reduction == "adasum" and self._asked.measure is None
         return reduction != "adasum" or is_plain
 
     @override
@@ -172,10 +161,13 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         """(reduction, indices into pairs, stable name) of each exchange, in the order to send."""
         if reduce_op != tf.distribute.ReduceOp.SUM or not all(_names_variable(*p) for p in pairs):
             return [(_reduction(reduce_op), list(range(len(pairs))), None)]
-        members: dict[tuple[str, str, bool], list[tuple[int, str]]] = {}
+        members: dict[tuple[str, str, str, bool], list[tuple[int, str]]] = {}
         for index, (value, variable) in enumerate(pairs):
-            path, reduction = self._reduction_of(variable)
-            key = (reduction, variable.dtype.name, self._stays_sparse(value, reduction))
+            path, by_rule = self._reduction_of(variable)
+            reduction = self._asked.reduction or by_rule
+            codec = self._asked.compression_of(variable)
+            is_sparse = codec is None and self._stays_sparse(value, reduction)
+            key = (reduction, variable.dtype.name, codec.codec if codec else "", is_sparse)
             members.setdefault(key, []).append((index, path))
         buckets = []
         for (reduction, *_), indices_and_paths in sorted(members.items()):
@@ -185,6 +177,17 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
                 name = names.of_bucket(reduction, paths, [pairs[index][1] for index in indices])
                 buckets.append((reduction, list(indices), name))
         return buckets
+
+    def _allreduce_encoded(
+        self, per_replica_values, variables, reduction: str, name: str, codec: Compression
+    ) -> list[tf.Tensor]:
+        _refuse_in_xla()
+        leaves = [
+            [tf.convert_to_tensor(own) for own in leaf]
+            for leaf in zip(*[value.values for value in per_replica_values])
+        ]
+        lost = self._asked.encoding.lost_of(variables)
+        return encoded_allreduce_replicas(leaves, codec, lost, reduction, self._communicator, name)
 
     def _allreduce_rows(
         self, per_replica_slices, variables, reduction: str, name: str

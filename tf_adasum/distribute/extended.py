@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
@@ -14,7 +14,7 @@ from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
 from tf_adasum.collectives import names
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
@@ -191,9 +191,9 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
 
     # Reductions.
 
-    def measuring(self, take: Callable[[Sequence[str], tf.Tensor], None]):
-        """As `AdasumCrossDeviceOps.measuring`."""
-        return self._cross_device_ops.measuring(take)
+    def asking(self, **asked) -> contextlib.AbstractContextManager:
+        """As `Asked.asking`."""
+        return self._cross_device_ops.asking(**asked)
 
     @override
     def _make_collective_ops_with_fallbacks(self):

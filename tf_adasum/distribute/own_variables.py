@@ -57,6 +57,12 @@ def metric_variables(model: keras.Model) -> list[StateVariable]:
     return _described([(each, True) for each in model.metrics_variables], "variable of metrics")
 
 
+def residual_variables(model: keras.Model) -> list[StateVariable]:
+    """Returns what the encoding of exchanged tensors has lost; each replica's own."""
+    listed = [each for optimizer in optimizers_held_by(model) for each in _residuals(optimizer)]
+    return _described([(each, True) for each in listed], "residual")
+
+
 def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Returns the optimizer's variables in which each replica has values of its own.
 
@@ -101,6 +107,13 @@ def steps_taken(model: keras.Model) -> int:
 def parts_of(optimizer: keras.optimizers.Optimizer):
     """What `wrap` composed the optimizer of; None for another. Wrapped optimizers lie above."""
     return getattr(optimizer, "_adasum", None)
+
+
+def _residuals(optimizer: keras.optimizers.Optimizer) -> list[tf.Variable]:
+    parts = parts_of(optimizer)
+    if parts is None or parts.exchange.encoding is None:
+        return []
+    return parts.exchange.encoding.variables
 
 
 def _described(listed: list[tuple[keras.Variable, bool]], what: str) -> list[StateVariable]:

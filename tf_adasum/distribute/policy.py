@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tf_adasum.collectives import reductions
+from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.refusals import refusal, shown
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -14,22 +15,67 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 RuleTest = str | Callable[[str, tuple[int, ...], str], bool]
 
 
+class Reduction(str):
+    """A reduction's name, with how what is reduced travels; for a rule of `AdasumStrategy`.
+
+    Args:
+        name: as `allreduce` takes it.
+        compression: how the variables of the rule travel, in the place of what `wrap` says; None:
+            as `wrap` says.
+
+    Raises:
+        ValueError: the name is none.
+        TypeError: the compression is no codec.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> sparse = adasum.Reduction("adasum", compression=adasum.compression.TopK(0.01))
+        >>> strategy = adasum.AdasumStrategy(reductions=[("embedding", sparse)])
+    """
+
+    compression: Compression | None
+
+    def __new__(cls, name: str, compression: Compression | None = None):
+        """As the class says."""
+        reductions.check_name(name)
+        if compression is not None:
+            Compression.check(compression)
+        made = super().__new__(cls, name)
+        made.compression = compression
+        return made
+
+
 class PlanRow(NamedTuple):
-    """One variable of a plan: Keras path, shape, dtype name and the reduction it gets."""
+    """One variable of a plan.
+
+    Attributes:
+        path: as Keras names it.
+        shape: of the variable.
+        dtype: name of its dtype.
+        reduction: that it gets.
+        codec: how it travels; "" as it is, or where a plan does not say.
+        num_bytes: that a replica sends to all others together, and gets from them.
+    """
 
     path: str
     shape: tuple[int, ...]
     dtype: str
     reduction: str
+    codec: str = ""
+    num_bytes: int = 0
 
 
 class ReductionPlan(list):
-    """A list of `PlanRow`, in the order of the variables; `str(plan)` is a table."""
+    """A list of `PlanRow`, in the order of the variables; `str(plan)` is a table.
+
+    It has the columns of codecs and bytes where a variable travels encoded.
+    """
 
     def __str__(self) -> str:
-        header = PlanRow("variable", "shape", "dtype", "reduction")
-        rows = [tuple(str(cell) for cell in row) for row in (header, *self)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+        header = PlanRow("variable", "shape", "dtype", "reduction", "codec", "bytes")
+        shown = slice(None if any(row.codec for row in self) else 4)
+        rows = [tuple(map(str, row))[shown] for row in (header, *self)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         rows.insert(1, tuple("-" * width for width in widths))
         padded = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in rows]
         return "\n".join("  ".join(row).rstrip() for row in padded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
 from tf_adasum.distribute.divergence import DivergenceCheck
+from tf_adasum.distribute.encoded_plan import with_codecs
 from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
@@ -126,7 +128,8 @@ class AdasumStrategy(tf.distribute.Strategy):
             models: a built Keras model, or a list of models that train together.
 
         Returns:
-            A `ReductionPlan`: a list of `(path, shape, dtype, reduction)`.
+            A `ReductionPlan`: a list of `PlanRow`, with codecs and bytes where the optimizers of
+            the models are tf_adasum's.
 
         Raises:
             ValueError: a model is not built, or a rule matches no variable.
@@ -156,7 +159,11 @@ class AdasumStrategy(tf.distribute.Strategy):
                     "reduction_plan needs built models: give an Input layer or call "
                     f"model.build(shape) first. Received: {model.name}, not built."
                 )
-        plan = self.register_variables([v for m in models for v in m.trainable_variables])
+        rows = iter(self.register_variables([v for m in models for v in m.trainable_variables]))
+        plan = ReductionPlan()
+        for model in models:
+            own = itertools.islice(rows, len(model.trainable_variables))
+            plan += with_codecs(own, model, self.extended.communicator.size)
         if self.extended.communicator.rank == 0:
             print(plan)
         return plan

@@ -1,5 +1,7 @@
 """`wrap` and what it composes, what replicas exchange and when; and optimizers, one file each."""
 
 from tf_adasum.optimizers.lars import LARS
+from tf_adasum.optimizers.onebit_adam import OneBitAdam
+from tf_adasum.optimizers.onebit_lamb import OneBitLamb
 
-__all__ = ["LARS"]
+__all__ = ["LARS", "OneBitAdam", "OneBitLamb"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 
-from tf_adasum.collectives.allreduce import allreduce_replicas
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(tf_values, "PerReplica")

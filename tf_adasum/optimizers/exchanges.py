@@ -11,7 +11,7 @@ from typing_extensions import override
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.optimizers.changed_rows import add_change, add_changed_rows, come_as_rows
-from tf_adasum.optimizers.parts import Exchange, Measure
+from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(tf_values, "PerReplica")
 
@@ -28,7 +28,9 @@ class GradientExchange(Exchange):
     @override
     def around_update(self, strategy, grads, variables, update, idle):
         del idle  # their gradients are zero; the step is the same on all replicas
-        update(reduced_together(strategy, grads, variables, self.measure))
+        with self.asking(strategy):
+            reduced = strategy.extended.batch_reduce_to(SUM, list(zip(grads, variables)))
+        update(reduced)
 
 
 class DeltaExchange(Exchange):
@@ -42,40 +44,19 @@ class DeltaExchange(Exchange):
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):
-        before = [_local_results(strategy, tf.identity, variable) for variable in variables]
+        before = [local_results(strategy, tf.identity, variable) for variable in variables]
         update(grads)
-        as_rows = come_as_rows(strategy, grads)
-        reduce_changes(strategy, variables, before, idle, self.measure, as_rows)
-
-
-def reduced_together(
-    strategy: tf.distribute.Strategy,
-    values: Sequence,
-    variables: Sequence,
-    measure: Measure | None,
-) -> list:
-    """Returns the reductions of per-replica values, each by its variable's rule, in one batch.
-
-    Args:
-        strategy: the `AdasumStrategy` in force, in cross-replica context.
-        values: per replica, one for each variable.
-        variables: distributed variables.
-        measure: is told what Adasum keeps of the values; None if nobody asks.
-    """
-    pairs = list(zip(values, variables))
-    if measure is None:
-        return strategy.extended.batch_reduce_to(SUM, pairs)
-    with strategy.extended.measuring(measure):
-        return strategy.extended.batch_reduce_to(SUM, pairs)
+        as_rows = self.travels_as_rows(variables, come_as_rows(strategy, grads))
+        with self.asking(strategy):
+            reduce_changes(strategy, variables, before, as_rows, idle)
 
 
 def reduce_changes(
     strategy: tf.distribute.Strategy,
     variables: Sequence,
     before: Sequence,
+    as_rows: Sequence[bool],
     idle: Sequence[tf.Tensor] | None = None,
-    measure: Measure | None = None,
-    as_rows: Sequence[bool] | None = None,
 ) -> None:
     """Sets w = w_before + reduction of (w - w_before) over all replicas.
 
@@ -83,30 +64,26 @@ def reduce_changes(
         strategy: the `AdasumStrategy` in force, in cross-replica context.
         variables: distributed variables w; the policy's rule for each chooses the reduction.
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
+        as_rows: whether the rows of each that changed travel, which may be few.
         idle: whether the change of each local replica counts as zero; None if none does.
-        measure: is told what Adasum keeps of the changes; None if nobody asks.
-        as_rows: whether the gradient of each came as rows, so that its change may be few rows;
-            None if none did.
     """
     deltas = [
-        _local_results(strategy, _step_back, variable, old)
+        local_results(strategy, _step_back, variable, old)
         for variable, old in zip(variables, before)
     ]
     if idle is not None:
         deltas = _without_idle(strategy, deltas, idle)
-    if as_rows is None or measure is not None:  # what is measured travels whole
-        as_rows = [False] * len(deltas)
     changes = list(zip(deltas, variables, as_rows))
     dense = [(delta, variable) for delta, variable, has_rows in changes if not has_rows]
     if dense:
-        for (_, variable), delta in zip(dense, reduced_together(strategy, *zip(*dense), measure)):
+        for (_, variable), delta in zip(dense, strategy.extended.batch_reduce_to(SUM, dense)):
             strategy.extended.update(variable, add_change, args=(delta,), group=False)
     add_changed_rows(
         strategy, [(delta, variable) for delta, variable, has_rows in changes if has_rows]
     )
 
 
-def _local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
+def local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
     """What `function(variable, *args)` returns on each local replica, in the program's order."""
     results = strategy.extended.update(variable, function, args=args, group=False)
     return tf_values.PerReplica(list(results))

@@ -108,8 +108,9 @@ class LocalSteps(Exchange):
 
     def _end(self, strategy):
         starts, weights = zip(*self._pairs())
-        as_rows = [id(weight) in self._with_rows for weight in weights]
-        reduce_changes(strategy, weights, starts, measure=self.measure, as_rows=as_rows)
+        have_rows = [id(weight) in self._with_rows for weight in weights]
+        with self.asking(strategy):
+            reduce_changes(strategy, weights, starts, self.travels_as_rows(weights, have_rows))
         self._taken.assign(0)
 
     def _decay_start(self, strategy):

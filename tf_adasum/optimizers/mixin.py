@@ -40,8 +40,12 @@ class AdasumMixin:
 
     def _build_parts(self) -> None:
         variables = self._trainable_variables
-        self._adasum.accumulation.build(self, variables, self._reductions_of(variables))
+        reductions = self._reductions_of(variables)
+        self._adasum.accumulation.build(self, variables, reductions)
         self._adasum.exchange.build(self, variables)
+        if self._adasum.exchange.encoding is not None:
+            strategy = self._distribution_strategy
+            self._adasum.exchange.encoding.build(strategy, variables, reductions)
 
     def _reductions_of(self, variables) -> list[str]:
         """Registers the variables with the strategy; returns the reduction of each."""

@@ -7,15 +7,14 @@ optimizer, which owns the part's variables, so that they are saved and restored 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-# Takes the paths of variables, and a float64 tensor [number of paths, 2]: for each |Adasum(x_1, ..,
-# x_N)|^2 and |x_1|^2 + .. + |x_N|^2 of what the replicas exchange.
-Measure = Callable[[Sequence[str], tf.Tensor], None]
+from tf_adasum.distribute.asked import Encoding, Measure
 
 
 class Accumulation:
@@ -86,12 +85,31 @@ class Exchange:
         steps_taken: steps since the last exchange, read eagerly.
         measure: is told, where a step is traced, what Adasum keeps of what is exchanged; None if
             nobody asks. All ranks ask alike.
+        encoding: how what is exchanged travels; None: as it is.
     """
 
     has_branches = False
     has_own_slots = False
     steps_taken = 0
     measure: Measure | None = None
+    encoding: Encoding | None = None
+
+    def asking(self, strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
+        """Inside, what is exchanged is measured, and travels, as it is asked for."""
+        return strategy.extended.asking(measure=self.measure, encoding=self.encoding)
+
+    def travels_as_rows(self, variables: Sequence, have_rows: Sequence[bool]) -> list[bool]:
+        """Returns of which changes rows travel, where gradients that came as rows allow it.
+
+        What is measured travels whole, and so does what travels encoded.
+        """
+        return [
+            has_rows and self.measure is None and not self._is_encoded(variable)
+            for variable, has_rows in zip(variables, have_rows)
+        ]
+
+    def _is_encoded(self, variable: tf.Variable) -> bool:
+        return self.encoding is not None and self.encoding.compression_of(variable) is not None
 
     def check(self, optimizer) -> None:
         """Raises ValueError for an optimizer that it does not go with."""

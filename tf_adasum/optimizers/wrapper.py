@@ -7,15 +7,17 @@ import functools
 import keras
 from typing_extensions import override
 
+from tf_adasum.collectives.compression import Compression
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.micro_batches import MicroBatches
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
+from tf_adasum.optimizers.variable_encoding import VariableEncoding
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
-_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss")
+_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression")
 # What `accumulate` plans for each of its calls is in the graph of the step.
 _MOST_CALLS = 2**16
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
@@ -37,6 +39,7 @@ class AdasumOptimizer(AdasumMixin):
         config["adasum"] = {
             **self._adasum.get_config(),
             "divided_loss": self._adasum_divided_loss,
+            "compression": _config_of(self._adasum.exchange.encoding.compression),
             "module": "keras.optimizers" if public else base.__module__,
             "class_name": base.__name__,
             "registered_name": None if public else keras.saving.get_registered_name(base),
@@ -59,7 +62,13 @@ class AdasumOptimizer(AdasumMixin):
         optimizer = keras.saving.deserialize_keras_object(
             {**identity, "config": config}, custom_objects=custom_objects
         )
+        if settings.get("compression") is not None:
+            settings["compression"] = Compression.from_config(settings["compression"])
         return wrap(optimizer, **settings)
+
+
+def _config_of(compression: Compression | None) -> dict | None:
+    return None if compression is None else compression.get_config()
 
 
 def _unpickle(buffer):
@@ -80,6 +89,7 @@ def wrap(
     accumulate: int = 1,
     steps_per_sync: int = 1,
     divided_loss: bool | None = None,
+    compression: Compression | None = None,
 ) -> keras.optimizers.Optimizer:
     """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
 
@@ -130,6 +140,9 @@ def wrap(
             loops it does, in `fit` and `train_on_batch` it does not. False: never, for own loops
             that take a plain mean or sum. True: always, for a `train_step` that divides by itself;
             Keras' own losses are then divided too.
+        compression: how what is exchanged travels, such as `adasum.compression.Sign()`, with error
+            feedback; None: as it is. `callbacks.BackupAndRestore` keeps the residuals, Keras' files
+            do not.
 
     Returns:
         The same optimizer.
@@ -159,10 +172,11 @@ def wrap(
         )
     _check_wrappable(optimizer, mode)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss)
+        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss, compression)
         return optimizer
     _check_settings(optimizer, mode, accumulate, steps_per_sync)
     parts = Parts(_accumulation(optimizer, accumulate), _exchange(mode, steps_per_sync))
+    parts.exchange.encoding = VariableEncoding(compression)
     parts.exchange.check(optimizer)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
     # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
@@ -190,10 +204,11 @@ def _check_wrappable(optimizer: object, mode: str) -> None:
             "wrap needs a Keras 3 optimizer instance, such as keras.optimizers.Adam(1e-3). "
             f"Received: {optimizer!r} of type {type(optimizer).__name__}."
         )
-    if isinstance(optimizer, AdasumOptimizer):
+    if isinstance(optimizer, AdasumMixin):
+        mode = optimizer._adasum.get_config().get("mode")
         raise ValueError(
-            "wrap was given an optimizer that is wrapped already; wrap it once. "
-            f"Received: {optimizer.name!r} in mode {optimizer._adasum.get_config()['mode']!r}."
+            "wrap was given an optimizer that is wrapped already; wrap it once. Received: "
+            f"{optimizer.name!r}, " + (f"in mode {mode!r}." if mode else "which needs no wrap.")
         )
     if isinstance(optimizer, _optional("MultiOptimizer")):
         raise TypeError(

@@ -1,0 +1,2 @@
+#define ADASUM_CODEC_KERNELS BaselineCodecKernels
+#include "cc/compression/codec_kernels.inc"

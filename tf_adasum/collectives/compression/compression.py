@@ -1,0 +1,85 @@
+"""What all codecs have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tf_adasum.collectives.refusals import checked_int, refusal, shown
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+# Where a scale and a message more cost more than a tensor has.
+LEAST_ELEMENTS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Compression:
+    """How floats travel; the codecs are subclasses.
+
+    Args:
+        least_elements: tensors of fewer elements travel as they are, and so do integers.
+    """
+
+    least_elements: int = dataclasses.field(default=LEAST_ELEMENTS, kw_only=True)
+
+    # As cc/compression registers it.
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        checked_int("least_elements", self.least_elements, 0, 2**62)
+
+    @property
+    def codec(self) -> str:
+        """What the C++ code is told."""
+        return self.name
+
+    def get_config(self) -> dict[str, Any]:
+        """Its settings, and which it is; `from_config` makes it again."""
+        return {"name": self.name, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Compression:
+        """Makes the codec that a configuration describes.
+
+        Raises:
+            ValueError: there is none of this name.
+        """
+        settings = dict(config)
+        name = settings.pop("name", None)
+        for codec in cls.__subclasses__():
+            if codec.name == name:
+                return codec(**settings)
+        names = sorted(codec.name for codec in cls.__subclasses__())
+        advice = "It was saved by another version: update tf_adasum."
+        raise ValueError(refusal(f"a codec among {names}", repr(name), advice))
+
+    def encodes(self, tensor: tf.Tensor | tf.Variable) -> bool:
+        """Returns whether the tensor travels encoded.
+
+        Raises:
+            ValueError: how many elements it has is not known.
+        """
+        num_elements = tensor.shape.num_elements()
+        if num_elements is None:
+            expected = "tensors of known shapes, where compression is asked for"
+            advice = "Call tensor.set_shape, or tf.ensure_shape."
+            raise ValueError(refusal(expected, str(tensor.shape), advice))
+        return self.encodes_elements(num_elements, tensor.dtype.name)
+
+    def encodes_elements(self, num_elements: int, dtype: str) -> bool:
+        """Returns whether a tensor of so many elements travels encoded."""
+        return dtype in _FLOATS and num_elements >= max(self.least_elements, 1)
+
+    @classmethod
+    def check(cls, compression: Any) -> None:
+        """Raises TypeError for what is no codec."""
+        if not isinstance(compression, cls):
+            expected = "one of adasum.compression's codecs as compression"
+            raise TypeError(refusal(expected, shown(compression), "Pass such as Sign()."))
+
+
+def work_dtype(dtype: str) -> str:
+    """The dtype that is encoded and reduced: float64 for itself, float32 for all other floats."""
+    return "float64" if dtype == "float64" else "float32"

@@ -1,0 +1,94 @@
+"""How what is exchanged of an optimizer's variables travels, and what encoding has lost of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tf_adasum.collectives.compressed_allreduce import Lost
+from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.compression.compression import work_dtype
+from tf_adasum.collectives.compression.state import num_part_elements
+from tf_adasum.distribute.strategy import AdasumStrategy
+from tf_adasum.distribute.variables import local_copies, native_variable
+
+
+class VariableEncoding:
+    """The residuals of an optimizer's variables, each replica's own.
+
+    They are no variables of Keras': a model's file holds what one replica has, and N replicas that
+    began with it would add what it lost N times. `callbacks.BackupAndRestore` keeps all of them.
+
+    Args:
+        compression: how they travel where no rule says otherwise; None: as they are.
+    """
+
+    def __init__(self, compression: Compression | None):
+        if compression is not None:
+            Compression.check(compression)
+        self.compression = compression
+        self._codecs: dict[str, Compression] = {}
+        self._to_be_made: list[tuple[AdasumStrategy, tf.Variable]] = []
+        self._lost: dict[str, tuple[tf.Variable, tf.Variable]] = {}
+
+    def build(
+        self,
+        strategy: tf.distribute.Strategy,
+        variables: Sequence[keras.Variable],
+        reductions: Sequence[str],
+    ) -> None:
+        """Makes the residuals of the variables that travel encoded; none where there are no peers.
+
+        In a replica, as in a first step of one's own loop, they are made by the first exchange.
+
+        Args:
+            strategy: in whose scope the optimizer was made.
+            variables: its trainable variables.
+            reductions: of each; those that are a `Reduction` may say how it travels.
+        """
+        if not isinstance(strategy, AdasumStrategy) or strategy.num_replicas_in_sync == 1:
+            return
+        for variable, reduction in zip(map(native_variable, variables), reductions):
+            codec = self.chosen(variable.shape.num_elements(), variable.dtype.name, reduction)
+            if codec is not None:
+                self._codecs[variable._unique_id] = codec
+                self._to_be_made.append((strategy, variable))
+        context = tf.distribute.get_replica_context()
+        if context is None or context.strategy is not strategy:
+            self._make()
+
+    def _make(self) -> None:
+        for strategy, variable in self._to_be_made:
+            num_ranks = strategy.extended.communicator.size
+            of_part = [num_part_elements(variable.shape.num_elements(), num_ranks)]
+            dtype = work_dtype(variable.dtype.name)
+            # Zeros on all ranks: there is nothing to agree on.
+            with tf.init_scope(), strategy.scope(), strategy.extended.alone():
+                self._lost[variable._unique_id] = (
+                    tf.Variable(tf.zeros(variable.shape, dtype), trainable=False),
+                    tf.Variable(tf.zeros(of_part, dtype), trainable=False),
+                )
+        self._to_be_made = []
+
+    def chosen(self, num_elements: int, dtype: str, reduction: str) -> Compression | None:
+        """Returns how a variable with this reduction travels; None: as it is."""
+        codec = getattr(reduction, "compression", None) or self.compression
+        return codec if codec is not None and codec.encodes_elements(num_elements, dtype) else None
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """All residuals: of the replicas, and of this rank's parts of the results."""
+        return [variable for pair in self._lost.values() for variable in pair]
+
+    def compression_of(self, variable: tf.Variable) -> Compression | None:
+        """Returns how what is reduced to a variable travels; None: as it is."""
+        return self._codecs.get(native_variable(variable)._unique_id)
+
+    def lost_of(self, variables: Sequence[tf.Variable]) -> Lost:
+        """Returns where what is lost of them is kept; in cross-replica context."""
+        self._make()
+        pairs = [self._lost[native_variable(variable)._unique_id] for variable in variables]
+        of_tensors = [local_copies(residual) for residual, _ in pairs]
+        return Lost(list(zip(*of_tensors)), [local_copies(of_part)[0] for _, of_part in pairs])
