@@ -20,8 +20,9 @@ CODECS = {
     "sign": compression.Sign(least_elements=0),
     "top_k": compression.TopK(0.1, least_elements=0),
     "quantized": compression.Quantized(4, least_elements=0),
+    "threshold": compression.Threshold(0.1, least_elements=0),
 }
-ARGUMENTS = {"top_k": (0.1,), "quantized": (4,)}
+ARGUMENTS = {"top_k": (0.1,), "quantized": (4,), "threshold": (0.1,)}
 RANKS = [1, 2, 3, 4, 5, 8, 13, 33]
 # No multiples of 8 N but for some.
 SIZES = [1, 3, 17, 64, 130, 999, 1000]
@@ -35,13 +36,14 @@ STEPS = {
     "sign": 2,
     "top_k": 1,
     "quantized": 1 / 7,
+    "threshold": 1,
 }
 
 
 def q_of(name):
     """The reference of a codec, with the argument that it has here."""
     reference = importlib.import_module(f"tests.reference.codecs.{name}").q
-    return lambda x: reference(x, *ARGUMENTS.get(name, ()))
+    return lambda x, *arguments: reference(x, *(arguments or ARGUMENTS.get(name, ())))
 
 
 def _reduce(reduction):
@@ -152,6 +154,25 @@ def test_what_is_no_number_shows_on_all_ranks_and_stays_nowhere(name, value):
         assert np.all(np.isfinite(outputs[0]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_threshold_of_a_sample_is_the_reference_and_near_the_largest(seed, dtype):
+    n, fraction, ranks = 30_000, 0.01, 2
+    codec = compression.Threshold(fraction)
+    x = np.random.default_rng(seed).normal(size=n).astype(dtype)
+    state = compression.SimulatedState([[x]] * ranks, codec)
+    adasum.simulate([[x], [0 * x]], "sum", compression=codec, state=state)
+    sent = x - state.residuals[0][0]
+    parts = compressed.parts(n, ranks)
+    expected = [q_of("threshold")(x[part], fraction) for part in parts]
+    assert sent.tobytes() == np.concatenate(expected).tobytes()
+    for part in parts:
+        most = int(np.ceil(fraction * (part.stop - part.start)))
+        largest = np.sort(np.abs(x[part]))[-most:]
+        assert most / 2 <= np.count_nonzero(sent[part]) <= most
+        assert np.sum(np.square(sent[part])) >= 0.6 * np.sum(np.square(largest))
+
+
 def _largest_gap(codec, steps, keeps):
     """Between the sum of what was applied and that of the gradients, which are the same each step,
     in units of a gradient."""
@@ -180,6 +201,7 @@ def test_nothing_is_lost_for_ever_with_a_state_and_much_without(name):
     ("make", "message"),
     [
         (lambda: compression.TopK(0), "above 0 and at most 1. Received: 0 of type int"),
+        (lambda: compression.Threshold(0), "above 0 and at most 1. Received: 0 of type int"),
         (lambda: compression.TopK(1.5), "above 0 and at most 1. Received: 1.5"),
         (lambda: compression.Quantized(3), "Expected bits to be 2, 4 or 8. Received: 3"),
         (lambda: compression.TopK("all"), "Received: 'all' of type str"),

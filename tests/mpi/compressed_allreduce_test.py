@@ -15,6 +15,7 @@ CODECS = {
     "sign": compression.Sign(),
     "top_k": compression.TopK(0.01),
     "quantized": compression.Quantized(2),
+    "threshold": compression.Threshold(0.01),
 }
 # The last one takes several messages.
 SHAPES = [(1000,), (7, 333), (3,), (), (0, 5), (300_001,)]

@@ -16,6 +16,7 @@ CODECS = {
     "bfloat16": (compression.BFloat16(), lambda n: 2 * n, 1 / 2),
     "sign": (compression.Sign(), lambda n: 4 + (n + 7) // 8, 1 / 32),
     "top_k": (compression.TopK(0.01), lambda n: 8 * -(-n // 100), 1 / 50),
+    "threshold": (compression.Threshold(0.005), lambda n: 8 * -(-n // 200), 1 / 100),
     "quantized": (compression.Quantized(4), lambda n: 4 + (n + 1) // 2, 1 / 8),
 }
 

@@ -14,6 +14,7 @@ from tf_adasum.collectives.compression.quantized import Quantized
 from tf_adasum.collectives.compression.sign import Sign
 from tf_adasum.collectives.compression.simulated_state import SimulatedState
 from tf_adasum.collectives.compression.state import State
+from tf_adasum.collectives.compression.threshold import Threshold
 from tf_adasum.collectives.compression.top_k import TopK
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "Sign",
     "SimulatedState",
     "State",
+    "Threshold",
     "TopK",
 ]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from tf_adasum.collectives.compression.compression import Compression
-from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.collectives.compression.fraction import check_fraction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,7 @@ class TopK(Compression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_number = isinstance(self.fraction, (int, float)) and not isinstance(self.fraction, bool)
-        if not is_number or not 0 < self.fraction <= 1:
-            expected = "fraction to be a number above 0 and at most 1"
-            raise ValueError(refusal(expected, shown(self.fraction), "Pass such as 0.01."))
+        check_fraction(self.fraction)
 
     @property
     def codec(self) -> str:
