@@ -20,6 +20,7 @@ from absl import app, flags, logging
 
 from experiments import (
     claim,
+    compression,
     gap,
     images,
     local,
@@ -45,6 +46,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         rates,
         gap,
         claim,
+        compression,
     )
 }
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}

@@ -15,7 +15,8 @@ import keras
 
 from experiments import tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 from models.digits import claim_report
 from models.digits import settings as digits
 

@@ -20,7 +20,8 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 from models.digits import settings as digits
 
 EPOCHS = 40

@@ -15,8 +15,9 @@ from tabulate import tabulate
 
 from experiments import plots
 from experiments.experiment import Experiment, Run, select
+from experiments.method import Method
 from experiments.textures import textures
-from experiments.workers import Method, Workers
+from experiments.workers import Workers
 
 NUMBER, BATCH = 16, 16
 REDUCTIONS = ("adasum", "mean", "sum")

@@ -21,7 +21,8 @@ from tabulate import tabulate
 import tf_adasum as adasum
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 
 # One worker's best (experiment `scaling`).
 RATE = 0.2

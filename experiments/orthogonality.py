@@ -18,10 +18,11 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
+from experiments.method import Method
 from experiments.text import text
 from experiments.textures import textures
 from experiments.worker_optimizers import MakeOptimizer
-from experiments.workers import Method, Workers
+from experiments.workers import Workers
 
 SEEDS = (0, 1, 2, 3, 4)
 # Stretches of the training, each of which has one value in the table and the heat map.

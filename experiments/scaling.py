@@ -16,7 +16,8 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 
 WORKERS = (1, 4, 8, 16, 32, 64)
 REDUCTIONS = ("adasum", "mean", "sum")

@@ -21,9 +21,10 @@ from tabulate import tabulate
 
 from experiments import plots
 from experiments.experiment import Experiment, Run, select
+from experiments.method import Method
 from experiments.text import text
 from experiments.worker_optimizers import MakeOptimizer
-from experiments.workers import Method, Workers
+from experiments.workers import Workers
 
 # Of the loss on the validation text, which is easier, and on the test's.
 CHOOSING_TARGET, TARGET = 5.4, 5.6

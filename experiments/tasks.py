@@ -75,11 +75,16 @@ def generated(features: int = 64, noise: float = 1.2) -> Task:
         return Examples(inputs.astype(np.float32), labels.astype(np.int32))
 
     def build() -> keras.Model:
-        layers = keras.layers
-        hidden = layers.Dense(128, activation="relu")
-        return keras.Sequential([keras.Input((features,)), hidden, layers.Dense(CLASSES)])
+        return _perceptron((features,))
 
     return Task("generated", draw(60_000), draw(10_000), draw(10_000), build)
+
+
+def _perceptron(shape: tuple[int, ...]) -> keras.Model:
+    """A hidden layer of 128."""
+    layers = keras.layers
+    hidden = layers.Dense(128, activation="relu")
+    return keras.Sequential([keras.Input(shape), layers.Flatten(), hidden, layers.Dense(CLASSES)])
 
 
 @functools.cache
@@ -107,6 +112,14 @@ def digits() -> Task:
         lambda: network.build(images.image_shape, images.num_classes),
         compiled_to=1,
     )
+
+
+@functools.cache
+def flat_digits() -> Task:
+    """The digits, and the network of the generated task, which costs a tenth."""
+    convolutional = digits()
+    shape = convolutional.train.inputs.shape[1:]
+    return convolutional._replace(build=lambda: _perceptron(shape), compiled_to=0)
 
 
 @functools.cache

@@ -21,7 +21,8 @@ from tabulate import tabulate
 
 from experiments import plots, tasks
 from experiments.experiment import Experiment, Run, select
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 from models.digits.results import COLORS, label
 from models.word2vec import analogies
 

@@ -42,10 +42,59 @@ class StackedOptimizer:
         Returns:
             Tensors of the same shapes.
         """
+        return self.round(lambda step, stacked: gradients, 1)
+
+    def round(self, gradients_of: Callable, count: int) -> list[tf.Tensor]:
+        """Returns the change of each worker's weights after so many steps by itself.
+
+        Args:
+            gradients_of: called with the step's number and the workers' weights, stacked; returns
+                the gradients there.
+            count: of the steps.
+        """
         for weight, stacked in zip(self._weights, self._stacked):
             stacked.assign(tf.broadcast_to(weight, stacked.shape))
-        self._optimizer.apply(gradients, self._stacked)
+        for step in range(count):
+            self._optimizer.apply(gradients_of(step, self._stacked), self._stacked)
         return [new - old for new, old in zip(self._stacked, self._weights)]
+
+
+class MomentumOptimizer:
+    """One of tf_adasum's optimizers that exchange momenta, for all workers.
+
+    They share momentum and variance: each worker's own momentum is made of the common one.
+
+    Args:
+        make: returns a new `OneBitAdam` or `OneBitLamb`.
+        weights: the common ones.
+    """
+
+    def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable]):
+        self._weights = weights
+        self._fresh = _Fresh(make, weights)
+        self.reset, self.set_rate = self._fresh.reset, self._fresh.set_rate
+
+    def step(self, gradients: Sequence[tf.Tensor], exchange: Callable) -> None:
+        """Moves the common weights.
+
+        Args:
+            gradients: of every variable, stacked over the workers.
+            exchange: reduces momenta that are stacked so, once the variance is frozen.
+        """
+        optimizer = self._fresh.optimizer
+
+        def by_gradients() -> None:
+            means = [tf.reduce_mean(gradient, axis=0) for gradient in gradients]
+            optimizer.apply(means, self._weights)
+
+        def by_momenta() -> None:
+            pairs = zip(gradients, self._weights)
+            reduced = exchange([optimizer.own_momentum(*pair) for pair in pairs])
+            for momentum, weight in zip(reduced, self._weights):
+                optimizer.step_by(momentum, weight)
+            optimizer.iterations.assign_add(1)
+
+        tf.cond(optimizer.is_frozen(), by_momenta, by_gradients)
 
 
 class SeparateOptimizers:
@@ -97,20 +146,20 @@ class _Fresh:
     """A Keras optimizer that can begin anew, so that a traced step serves many runs."""
 
     def __init__(self, make: MakeOptimizer, variables: list[tf.Variable]):
-        self._optimizer = make()
-        self._optimizer.build(variables)
-        self._first = [variable.numpy() for variable in self._optimizer.variables]
-        self.apply = self._optimizer.apply
+        self.optimizer = make()
+        self.optimizer.build(variables)
+        self._first = [variable.numpy() for variable in self.optimizer.variables]
+        self.apply = self.optimizer.apply
 
     def reset(self, rate: float) -> None:
-        for variable, value in zip(self._optimizer.variables, self._first):
+        for variable, value in zip(self.optimizer.variables, self._first):
             variable.assign(value)
         self.set_rate(rate)
 
     def set_rate(self, rate: float) -> None:
-        self._optimizer.learning_rate = np.float32(rate)
+        self.optimizer.learning_rate = np.float32(rate)
 
     def slots(self) -> list[keras.Variable]:
         """All that it keeps from step to step."""
-        rate = self._optimizer.learning_rate
-        return [variable for variable in self._optimizer.variables if variable is not rate]
+        rate = self.optimizer.learning_rate
+        return [variable for variable in self.optimizer.variables if variable is not rate]

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 import tf_adasum as adasum
+from experiments.encoded_exchange import EncodedExchange
+from experiments.method import Method
 from experiments.tasks import Examples, Task
-from experiments.worker_optimizers import MakeOptimizer, SeparateOptimizers, StackedOptimizer
+from experiments.worker_optimizers import (
+    MomentumOptimizer,
+    SeparateOptimizers,
+    StackedOptimizer,
+)
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
-
-
-class Method(NamedTuple):
-    """How workers train.
-
-    Args:
-        reduction: "adasum", "mean" or "sum"; with one worker there is nothing to reduce.
-        make_optimizer: returns a Keras optimizer.
-        mode: "delta" or "gradient".
-        elementwise: whether the optimizer looks at single elements only.
-        batch: examples of each worker and step.
-        hosts: the workers are dealt to so many hosts in a row; each host reduces its own first.
-        local_reduction: how: "adasum", "mean" or "sum".
-    """
-
-    reduction: str
-    make_optimizer: MakeOptimizer
-    mode: str = "delta"
-    elementwise: bool = True
-    batch: int = 32
-    hosts: int = 1
-    local_reduction: str = "adasum"
 
 
 class Workers:
@@ -67,7 +50,8 @@ class Workers:
     ):
         self._communicator = communicator
         self._task, self._number, self._batch = task, number, method.batch
-        self._reduction, self._is_delta = method.reduction, method.mode == "delta"
+        self._reduction, self._mode = method.reduction, method.mode
+        self._steps_per_sync = method.steps_per_sync
         self._hosts, self._local_reduction = method.hosts, method.local_reduction
         # A host's workers are all of this rank.
         self._alone = adasum.world().split(color=adasum.rank()) if method.hosts > 1 else None
@@ -75,12 +59,21 @@ class Workers:
         self._weights = [variable.value for variable in self.model.trainable_variables]
         # What normalizations remember of their inputs.
         self._statistics = [variable.value for variable in self.model.non_trainable_variables]
-        kind = StackedOptimizer if method.elementwise else SeparateOptimizers
-        self._optimizer = kind(
-            method.make_optimizer, self._weights, number if self._is_delta else 1
-        )
+        self._optimizer = self._made_optimizer(method)
+        self._encoded = None
+        if method.compression is not None:
+            self._encoded = EncodedExchange(
+                number, self._weights, method.compression, method.keeps_lost
+            )
         self._inputs, self._labels = (tf.constant(part) for part in task.train)
         self._steps = tf.function(self._take_steps)
+
+    def _made_optimizer(self, method: Method):
+        if method.mode == "momentum":
+            return MomentumOptimizer(method.make_optimizer, self._weights)
+        kind = StackedOptimizer if method.elementwise else SeparateOptimizers
+        number = self._number if method.mode == "delta" else 1
+        return kind(method.make_optimizer, self._weights, number)
 
     def reset(self, seed: int, rate: float) -> None:
         """Begins anew: weights and the order of the examples from `seed`, learning rate `rate`."""
@@ -100,6 +93,8 @@ class Workers:
         for weight, value in zip(self._weights, weights):
             weight.assign(value)
         self._optimizer.reset(rate)
+        if self._encoded is not None:
+            self._encoded.reset()
 
     def set_rate(self, rate: float) -> None:
         """Takes this learning rate from now on."""
@@ -108,7 +103,8 @@ class Workers:
     def train_epoch(self) -> float:
         """Takes the steps of one epoch, without the odd rest; returns the mean loss."""
         order = self._order.permutation(len(self._labels)).astype(np.int32)
-        steps = len(order) // (self._number * self._batch)
+        rounds = len(order) // (self._number * self._batch * self._steps_per_sync)
+        steps = rounds * self._steps_per_sync
         order = order[: steps * self._number * self._batch]
         return self.train(order.reshape(steps, self._number, self._batch))
 
@@ -116,7 +112,7 @@ class Workers:
         """Takes the steps of these batches; returns the mean loss.
 
         Args:
-            batches: numbers of examples, int32 [steps, N, batch].
+            batches: numbers of examples, int32 [steps, N, batch]; whole rounds of steps_per_sync.
         """
         loss, self.orthogonality = (result.numpy() for result in self._steps(batches))
         return float(loss)
@@ -134,31 +130,66 @@ class Workers:
         return value if math.isfinite(value) else math.inf
 
     def _take_steps(self, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        total, count = tf.constant(0.0), tf.shape(order)[0]
+        total, count = tf.constant(0.0), tf.shape(order)[0] // self._steps_per_sync
         orthogonality = tf.TensorArray(tf.float32, count, element_shape=[len(self._weights)])
         # The reduction is the library's own op, which XLA has not.
         is_compiled = self._number <= self._task.compiled_to
         own_steps = tf.function(self._own_steps, jit_compile=is_compiled)
         for i in tf.range(count):
-            steps, losses = own_steps(order[i])
-            combined = self._combine(steps)
-            orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
-            if not self._is_delta:
-                combined = [step[0] for step in self._optimizer.steps([g[None] for g in combined])]
-            for weight, step in zip(self._weights, combined):
-                weight.assign_add(step)
+            first = i * self._steps_per_sync
+            steps, losses = own_steps(order[first : first + self._steps_per_sync])
+            if self._mode == "momentum":
+                self._optimizer.step(steps, self._combine)
+            else:
+                combined = self._combine(steps)
+                orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
+                self._move_by(combined)
             total += tf.reduce_mean(losses)
         return total / tf.cast(count, tf.float32), orthogonality.stack()
 
+    def _move_by(self, combined: list[tf.Tensor]) -> None:
+        if self._mode == "gradient":
+            combined = [step[0] for step in self._optimizer.steps([g[None] for g in combined])]
+        for weight, step in zip(self._weights, combined):
+            weight.assign_add(step)
+
     def _own_steps(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        steps, losses, statistics = tf.vectorized_map(self._gradients, drawn)
-        for variable, of_workers in zip(self._statistics, statistics):
-            variable.assign(tf.reduce_mean(of_workers, axis=0))
-        if self._is_delta:
+        """What every worker hands over, stacked, and the loss of each; `drawn` is [K, N, batch]."""
+        if self._steps_per_sync > 1:
+            return self._own_rounds(drawn)
+        steps, losses, statistics = tf.vectorized_map(
+            lambda drawn: self._gradients(drawn, self._weights), drawn[0]
+        )
+        self._remember(statistics)
+        if self._mode == "delta":
             steps = self._optimizer.steps(steps)
         return steps, losses
 
+    def _own_rounds(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        of_steps = []
+
+        def gradients_of(step: int, stacked: list[tf.Variable]) -> list[tf.Tensor]:
+            weights = [tf.convert_to_tensor(variable) for variable in stacked]
+            gradients, losses, statistics = tf.vectorized_map(
+                lambda own: self._gradients(own[0], own[1]), (drawn[step], weights)
+            )
+            self._remember(statistics)
+            of_steps.append(losses)
+            return gradients
+
+        changes = self._optimizer.round(gradients_of, self._steps_per_sync)
+        return changes, tf.reduce_mean(tf.stack(of_steps), axis=0)
+
+    def _remember(self, statistics: list[tf.Tensor]) -> None:
+        for variable, of_workers in zip(self._statistics, statistics):
+            variable.assign(tf.reduce_mean(of_workers, axis=0))
+
     def _combine(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
+        if self._encoded is None:
+            return self._reduced(stacked)
+        return self._encoded.results(self._reduced(self._encoded.arriving(stacked)))
+
+    def _reduced(self, stacked: list[tf.Tensor]) -> list[tf.Tensor]:
         workers = list(zip(*(tf.unstack(tensor, self._number) for tensor in stacked)))
         if self._hosts > 1:
             on_host = self._number // self._hosts
@@ -173,15 +204,19 @@ class Workers:
             ]
         return allreduce_replicas(workers, self._reduction, self._communicator, "workers")
 
-    def _gradients(self, drawn: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor, list[tf.Tensor]]:
+    def _gradients(
+        self, drawn: tf.Tensor, weights: list
+    ) -> tuple[list[tf.Tensor], tf.Tensor, list[tf.Tensor]]:
+        """Of one worker: at these weights, gradients, loss, and what normalizations remember."""
         labels = tf.gather(self._labels, drawn)
         with tf.GradientTape() as tape:
+            tape.watch(weights)
             logits, statistics = self.model.stateless_call(
-                self._weights, self._statistics, tf.gather(self._inputs, drawn), training=True
+                weights, self._statistics, tf.gather(self._inputs, drawn), training=True
             )
             loss = self._task.loss(labels, logits)
         # Rows of an embedding become the whole table, so that workers' gradients can be stacked.
-        gradients = map(tf.convert_to_tensor, tape.gradient(loss, self._weights))
+        gradients = map(tf.convert_to_tensor, tape.gradient(loss, weights))
         return list(gradients), loss, statistics
 
 

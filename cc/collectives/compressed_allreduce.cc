@@ -49,6 +49,20 @@ int64_t EncodedBytes(const std::string& codec, DType dtype, int64_t num_elements
   return num_bytes;
 }
 
+void EncodeAndDecode(const std::string& codec, DType dtype, int64_t num_elements, int num_ranks,
+                     const void* values, void* residual, void* arrived) {
+  const auto made = MakeCodec(codec, dtype, CodecKernelsOf(WidestInstructionSet()));
+  std::vector<char> code;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const Range part = PartOf(rank, num_ranks, num_elements);
+    const int64_t skip = part.begin * static_cast<int64_t>(ElementBytes(dtype));
+    void* const lost = residual == nullptr ? nullptr : static_cast<char*>(residual) + skip;
+    code.resize(made->EncodedBytes(part.size()));
+    made->Encode(static_cast<const char*>(values) + skip, lost, part.size(), code.data());
+    made->Decode(code.data(), part.size(), static_cast<char*>(arrived) + skip);
+  }
+}
+
 Request CompressedAllreduceRequest(CompressedTensors tensors) {
   const Reduction& reduction = CheckedReduction(tensors);
   // Here, so that a codec that there is not is refused before other ranks hear of it.

@@ -47,6 +47,12 @@ int64_t MostPartElements(int64_t num_elements, int num_ranks);
 // Throws InvalidArgument as MakeCodec does.
 int64_t EncodedBytes(const std::string& codec, DType dtype, int64_t num_elements, int num_ranks);
 
+// What arrives of a tensor's `num_elements` values that one of `num_ranks` sends, if it sent its
+// own part, too. `residual` is as Codec::Encode's, of the whole tensor. Throws InvalidArgument as
+// MakeCodec does.
+void EncodeAndDecode(const std::string& codec, DType dtype, int64_t num_elements, int num_ranks,
+                     const void* values, void* residual, void* arrived);
+
 // `done` is the caller's to set. Throws InvalidArgument.
 Request CompressedAllreduceRequest(CompressedTensors tensors);
 

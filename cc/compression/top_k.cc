@@ -4,6 +4,7 @@
 // Source: Aji and Heafield, EMNLP 2017.
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "cc/compression/pairs_codec.h"
@@ -11,12 +12,25 @@
 namespace adasum {
 namespace {
 
-// The k-th largest of n keys, and how many of those that equal it are among the k. Digit by digit
-// from the highest: each pass counts the keys that begin as the result does.
+constexpr int kDigitBits = 16;
+
+// The k-th largest of few keys, and how many of those that equal it are among the k: by a copy.
+template <typename T>
+auto KthLargestOfFew(const T* x, int64_t n, int64_t k, int64_t* num_equal) {
+  std::vector<decltype(KeyOf(T()))> keys(n);
+  std::transform(x, x + n, keys.begin(), [](T value) { return KeyOf(value); });
+  std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.end(), std::greater<>());
+  // In front of the k-th are k - 1 that are no smaller.
+  *num_equal = std::count(keys.begin(), keys.begin() + k, keys[k - 1]);
+  return keys[k - 1];
+}
+
+// The same of many: digit by digit from the highest, where each pass counts the keys that begin as
+// the result does.
 template <typename T>
 auto KthLargest(const T* x, int64_t n, int64_t k, int64_t* num_equal) {
   using Key = decltype(KeyOf(T()));
-  constexpr int kDigitBits = 16, kKeyBits = 8 * sizeof(Key);
+  constexpr int kKeyBits = 8 * sizeof(Key);
   std::vector<int64_t> counts(size_t{1} << kDigitBits);
   Key begin = 0;
   for (int shift = kKeyBits - kDigitBits; shift >= 0; shift -= kDigitBits) {
@@ -49,7 +63,10 @@ class TopK : public PairsCodec<T> {
     const int64_t count = this->NumPairs(n);
     typename PairsCodec<T>::Pairs pairs(code, count);
     int64_t num_equal = 0, sent = 0;
-    const auto least = KthLargest(x, n, count, &num_equal);
+    // Below, the counts of the digits alone would take longer.
+    const bool are_few = n < int64_t{1} << kDigitBits;
+    const auto least =
+        are_few ? KthLargestOfFew(x, n, count, &num_equal) : KthLargest(x, n, count, &num_equal);
     for (int64_t i = 0; i < n; ++i) {
       const auto key = KeyOf(x[i]);
       if (key < least || (key == least && num_equal-- <= 0)) continue;

@@ -218,6 +218,16 @@ PYBIND11_MODULE(_native, module) {
         return EncodedBytes(codec, ParseDType(dtype), num_elements, num_ranks);
       },
       py::arg("codec"), py::arg("dtype"), py::arg("num_elements"), py::arg("num_ranks"));
+  module.def(
+      "encode_and_decode",
+      [](const std::string& codec, const std::string& dtype, int64_t num_elements, int num_ranks,
+         uintptr_t values, uintptr_t residual, uintptr_t arrived) {
+        EncodeAndDecode(codec, ParseDType(dtype), num_elements, num_ranks,
+                        reinterpret_cast<const void*>(values), reinterpret_cast<void*>(residual),
+                        reinterpret_cast<void*>(arrived));
+      },
+      py::arg("codec"), py::arg("dtype"), py::arg("num_elements"), py::arg("num_ranks"),
+      py::arg("values"), py::arg("residual"), py::arg("arrived"), NoGil());
   module.def("codec_names", &CodecNames);
   module.def("reduction_names", &ReductionNames);
   module.def("instruction_set", [] {

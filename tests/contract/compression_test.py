@@ -11,6 +11,7 @@ import tf_adasum as adasum
 from tests.reference import compressed
 from tf_adasum import compression
 from tf_adasum.collectives import native
+from tf_adasum.collectives.compressed_simulation import arriving
 
 ROOT = Path(__file__).absolute().parents[2]
 CODECS = {
@@ -152,6 +153,31 @@ def test_what_is_no_number_shows_on_all_ranks_and_stays_nowhere(name, value):
     inputs[1][0][7] = 1
     for outputs in adasum.simulate(inputs, "sum", compression=codec, state=state):
         assert np.all(np.isfinite(outputs[0]))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("name", sorted(CODECS))
+def test_what_arrives_is_what_is_reduced(name, keeps):
+    ranks, codec = 3, CODECS[name]
+    inputs = [[array] for array in np.random.default_rng(0).normal(size=(ranks, 999))]
+    state = compression.SimulatedState(inputs, codec) if keeps else None
+    lost = np.zeros((ranks, 999)) if keeps else [None] * ranks
+    lost_of_result = np.zeros(999) if keeps else None
+    for _ in range(3):
+        arrived = [[arriving(codec, x, ranks, kept)] for (x,), kept in zip(inputs, lost)]
+        (reduced,) = adasum.simulate(arrived, "adasum")[0]
+        expected = arriving(codec, reduced, ranks, lost_of_result)
+        ((result,), *_) = adasum.simulate(inputs, "adasum", compression=codec, state=state)
+        check(name, result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1000, 200_000])
+def test_of_equal_magnitudes_the_first_are_among_the_top(n, dtype):
+    x = np.round(np.random.default_rng(n).normal(size=n), 1).astype(dtype)
+    x[n // 2] = np.nan
+    arrived = arriving(compression.TopK(0.01), x, 1, None)
+    assert arrived.tobytes() == q_of("top_k")(x, 0.01).tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 import tf_adasum as adasum
 from experiments import tasks
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 from tests.reference import adasum as reference
 from tf_adasum import AdasumStrategy
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from experiments import tasks, words
-from experiments.workers import Method, Workers
+from experiments.method import Method
+from experiments.workers import Workers
 
 RATE, BATCH = 0.3, 8
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from experiments.method import Method
 from experiments.tasks import Examples, Task
-from experiments.workers import Method, Workers
+from experiments.workers import Workers
 from tests.reference import adasum, mean, sum
 
 REFERENCE = {"adasum": adasum, "mean": mean, "sum": sum}

@@ -57,6 +57,31 @@ def simulate_compressed(
     return results
 
 
+def arriving(
+    compression: Compression, array: np.ndarray, num_ranks: int, residual: np.ndarray | None
+) -> np.ndarray:
+    """What arrives of an array that one of so many ranks sends encoded, part by part.
+
+    Args:
+        compression: how.
+        array: float32 or float64, C-contiguous.
+        num_ranks: each gets a part.
+        residual: like the array: what was lost before, which becomes what is lost now; None: what
+            is lost is lost.
+    """
+    arrived = np.empty_like(array)
+    native.lib.encode_and_decode(
+        compression.codec,
+        array.dtype.name,
+        array.size,
+        num_ranks,
+        array.ctypes.data,
+        0 if residual is None else residual.ctypes.data,
+        arrived.ctypes.data,
+    )
+    return arrived
+
+
 Nested = list[list[np.ndarray]]
 
 
