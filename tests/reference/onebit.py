@@ -1,4 +1,6 @@
-"""1-bit Adam (Tang et al., ICML 2021) and 1-bit LAMB (Li et al., arXiv:2104.06069) in NumPy."""
+"""1-bit Adam (Tang et al., ICML 2021), 1-bit LAMB (Li et al., arXiv:2104.06069) and 0/1 Adam (Lu et
+al., arXiv:2202.06009) in NumPy.
+"""
 
 import numpy as np
 
@@ -58,6 +60,75 @@ class OneBitAdam:
         """Moves the weight."""
         del is_frozen
         self.weight = self.weight - np.float32(self.rate) * self.direction()
+
+
+class ZeroOneAdam(OneBitAdam):
+    """Besides: its steps that change the variance, by their numbers, and the lengths of its rounds.
+
+    Args:
+        weight, rate, freeze_step, references, number: as above.
+        variance_steps: those before freeze_step in which gradients travel.
+        rounds: numbers of local steps, one after the other, from freeze_step on.
+    """
+
+    def __init__(self, *arguments, variance_steps, rounds):
+        super().__init__(*arguments)
+        self.variance_steps, self.rounds = variance_steps, list(rounds)
+        self.weights = [self.weight] * len(self.residuals)
+        self.begin()
+
+    def begin(self):
+        """Of a round."""
+        self.start, self.taken, self.sizes = self.weights[0], 0, 0.0
+        self.sums = [np.zeros_like(self.weight) for _ in self.weights]
+        self.momenta = [self.momentum] * len(self.weights)
+
+    def step(self, gradients):
+        """As above; `weights` are those of all replicas then."""
+        if self.steps >= self.freeze_step:
+            self.steps += 1
+            self.local_step(gradients)
+            return
+        self.freeze_step, kept = (
+            (self.steps + 1 if self.steps in self.variance_steps else self.steps),
+            self.freeze_step,
+        )
+        super().step(gradients)
+        self.freeze_step = kept
+        self.weights = [self.weight] * len(self.weights)
+        self.begin()
+
+    def size(self):
+        """What the step multiplies the momentum by."""
+        updates = sum(step < self.steps for step in self.variance_steps)
+        return self.rate * np.sqrt(1 - B2**updates) / (1 - B1**self.steps)
+
+    def direction(self):
+        """Of the step; 0 where the variance is."""
+        moves = self.size() / self.rate * self.momentum / (np.sqrt(self.variance) + EPSILON)
+        return np.where(self.variance > 0, moves, 0).astype(self.weight.dtype)
+
+    def local_step(self, gradients):
+        """Each by itself; the last one of a round meets."""
+        size = np.float32(self.size())
+        denominator = np.sqrt(self.variance) + np.float32(EPSILON)
+        self.momenta = [m + (1 - B1) * (g - m) for m, g in zip(self.momenta, gradients)]
+        self.sums = [u + size * m for u, m in zip(self.sums, self.momenta)]
+        self.weights = [
+            np.where(self.variance > 0, w - size * m / denominator, w)
+            for w, m in zip(self.weights, self.momenta)
+        ]
+        self.sizes += size
+        self.taken += 1
+        if self.taken < self.rounds[0]:
+            return
+        del self.rounds[0]
+        averages = [np.where(self.variance > 0, u / self.sizes, 0) for u in self.sums]
+        self.meet([average.astype(self.weight.dtype) for average in averages])
+        moves = self.sizes * self.momentum / denominator
+        self.weight = np.where(self.variance > 0, self.start - moves, self.start)
+        self.weights = [self.weight] * len(self.weights)
+        self.begin()
 
 
 class OneBitLamb(OneBitAdam):

@@ -39,7 +39,10 @@ from tf_adasum.keras_hooks.guard import require_hooks
         "distribute.variables",
         "optimizers.lars",
         "optimizers.micro_batches",
+        "optimizers.onebit_adam",
+        "optimizers.onebit_lamb",
         "optimizers.wrapper",
+        "optimizers.zero_one_adam",
     ],
 )
 def test_examples(name):

@@ -7,59 +7,21 @@ import functools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tf_adasum
-from tests.reference import adasum, mean, onebit
+from tests.reference import onebit
 from tests.reference.codecs import sign
+from tests.training.momentum_steps import REDUCTIONS, SIGN, drawn_gradients, made, trained
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
-from tf_adasum import compression
 from tf_adasum.collectives.communicator import world
 from tf_adasum.optimizers import OneBitAdam, OneBitLamb
 
-RATE, FREEZE_STEP, NUM_STEPS, NUM_ELEMENTS = 0.01, 4, 10, 203
-SIGN = compression.Sign(least_elements=0)
-REDUCTIONS = {"mean": mean.reduce, "adasum": adasum.reduce}
+RATE, FREEZE_STEP, NUM_STEPS = 0.01, 4, 10
 OPTIMIZERS = {
     "adam": (OneBitAdam, onebit.OneBitAdam, keras.optimizers.Adam),
     "lamb": (OneBitLamb, onebit.OneBitLamb, keras.optimizers.Lamb),
 }
 optimizers = pytest.mark.parametrize("name", sorted(OPTIMIZERS))
-
-
-def _gradients(number: int) -> np.ndarray:
-    """[step, replica, element]: one direction, and noise."""
-    random = np.random.default_rng(0)
-    common = random.normal(size=NUM_ELEMENTS)
-    noise = random.normal(size=(NUM_STEPS, number, NUM_ELEMENTS))
-    return (common + noise).astype(np.float32)
-
-
-def _trained(optimizer, replicas, variable, gradients) -> list[np.ndarray]:
-    """The weights after each step of `apply` in own loops."""
-
-    @tf.function
-    def step(of_replicas):
-        def apply():
-            number = tf.distribute.get_replica_context().replica_id_in_sync_group
-            own = tf.gather(of_replicas, number)
-            optimizer.apply([own / replicas.num_replicas_in_sync], [variable])
-
-        replicas.run(apply)
-
-    weights = []
-    for of_replicas in gradients:
-        step(tf.constant(of_replicas))
-        weights.append(variable.numpy().copy())
-    return weights
-
-
-def _made(replicas, make_optimizer):
-    with replicas.scope():
-        optimizer = make_optimizer()
-        variable = keras.Variable(np.linspace(-1, 1, NUM_ELEMENTS).astype(np.float32), name="w")
-        optimizer.build([variable])
-    return optimizer, variable
 
 
 @optimizers
@@ -70,14 +32,14 @@ def test_weights_are_those_of_the_reference(num_local, reduction, name):
     replicas = strategy(num_local)
     number = replicas.num_replicas_in_sync
     settings = {"freeze_step": FREEZE_STEP, "compression": SIGN, "reduction": reduction}
-    optimizer, variable = _made(replicas, lambda: own(RATE, **settings))
+    optimizer, variable = made(replicas, lambda: own(RATE, **settings))
     reduce = REDUCTIONS[reduction]
     # One replica has nothing to send, and so loses nothing.
     q = sign.q if number > 1 else lambda x: x
     numbers = number, world().size
     expected = reference(variable.numpy(), RATE, FREEZE_STEP, (reduce, q), numbers)
-    gradients = _gradients(number)
-    for step, weight in enumerate(_trained(optimizer, replicas, variable, gradients)):
+    gradients = drawn_gradients(NUM_STEPS, number)
+    for step, weight in enumerate(trained(optimizer, replicas, variable, gradients)):
         expected.step(list(gradients[step]))
         np.testing.assert_allclose(weight, expected.weight, rtol=0, atol=2e-5, err_msg=f"{step}")
     assert_equal_on_ranks([variable])
@@ -87,15 +49,15 @@ def test_weights_are_those_of_the_reference(num_local, reduction, name):
 def test_before_the_freeze_it_is_keras_own(name):
     own, _, of_keras = OPTIMIZERS[name]
     replicas = strategy(1)
-    gradients = _gradients(replicas.num_replicas_in_sync)
-    ours, variable = _made(replicas, lambda: own(RATE, freeze_step=100))
-    kerass, other = _made(
+    gradients = drawn_gradients(NUM_STEPS, replicas.num_replicas_in_sync)
+    ours, variable = made(replicas, lambda: own(RATE, freeze_step=100))
+    kerass, other = made(
         replicas,
         lambda: tf_adasum.wrap(of_keras(RATE, epsilon=1e-7), mode="gradient"),
     )
     means = np.broadcast_to(gradients.mean(axis=1, keepdims=True), gradients.shape)
     for mine, theirs in zip(
-        _trained(ours, replicas, variable, gradients), _trained(kerass, replicas, other, means)
+        trained(ours, replicas, variable, gradients), trained(kerass, replicas, other, means)
     ):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
 
@@ -104,11 +66,11 @@ def test_before_the_freeze_it_is_keras_own(name):
 def test_what_never_had_a_gradient_stays(num_local):
     """Signs of a momentum of 0 are +, and there is no variance to divide by."""
     replicas = strategy(num_local)
-    optimizer, variable = _made(replicas, lambda: OneBitAdam(RATE, freeze_step=2, compression=SIGN))
-    gradients = _gradients(replicas.num_replicas_in_sync)
+    optimizer, variable = made(replicas, lambda: OneBitAdam(RATE, freeze_step=2, compression=SIGN))
+    gradients = drawn_gradients(NUM_STEPS, replicas.num_replicas_in_sync)
     gradients[:, :, ::2] = 0
     before = variable.numpy().copy()
-    *_, after = _trained(optimizer, replicas, variable, gradients)
+    *_, after = trained(optimizer, replicas, variable, gradients)
     np.testing.assert_array_equal(after[::2], before[::2])
     assert np.all(after[1::2] != before[1::2])
 

@@ -28,7 +28,7 @@ from tf_adasum.collectives.communicator import world
 from tf_adasum.collectives.compression import Sign, TopK
 from tf_adasum.distribute.own_variables import state_variables
 from tf_adasum.distribute.variables import local_copies
-from tf_adasum.optimizers import OneBitLamb
+from tf_adasum.optimizers import OneBitLamb, ZeroOneAdam
 
 
 def check_resumes(ends, *begin, **options):
@@ -73,6 +73,9 @@ def mixed(make_optimizer):
 random_layers = (functools.partial(keras.layers.Dropout, 0.3), keras.layers.BatchNormalization)
 average = functools.partial(adam, use_ema=True, ema_overwrite_frequency=3)
 frozen = functools.partial(OneBitLamb, 0.01, freeze_step=3, compression=Sign(least_elements=0))
+zero_one = functools.partial(
+    ZeroOneAdam, 0.01, freeze_step=4, doubling_steps=3, compression=Sign(least_elements=0)
+)
 native = functools.partial(adam, gradient_accumulation_steps=4)
 
 
@@ -87,6 +90,7 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
         (adam, (), "arrays", {"compression": Sign(least_elements=0)}),
         (momentum, (), "arrays", {"mode": "gradient", "compression": TopK(0.1, least_elements=0)}),
         (frozen, (), "arrays", {}),
+        (zero_one, (), "arrays", {}),
     ],
     ids=[
         "accumulate",
@@ -97,6 +101,7 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
         "signs",
         "top k",
         "frozen variance",
+        "rounds of momenta",
     ],
 )
 def test_all_that_has_a_state(make_optimizer, layers, kind, settings):

@@ -3,5 +3,6 @@
 from tf_adasum.optimizers.lars import LARS
 from tf_adasum.optimizers.onebit_adam import OneBitAdam
 from tf_adasum.optimizers.onebit_lamb import OneBitLamb
+from tf_adasum.optimizers.zero_one_adam import ZeroOneAdam
 
-__all__ = ["LARS", "OneBitAdam", "OneBitLamb"]
+__all__ = ["LARS", "OneBitAdam", "OneBitLamb", "ZeroOneAdam"]

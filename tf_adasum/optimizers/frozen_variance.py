@@ -1,4 +1,4 @@
-"""What 1-bit Adam and 1-bit LAMB share: the variance is frozen, and then momenta travel encoded."""
+"""What 1-bit Adam, 0/1 Adam and 1-bit LAMB share: where the variance stays, momenta travel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tf_adasum.collectives.refusals import checked_int, refusal
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.momentum_exchange import MomentumExchange
-from tf_adasum.optimizers.parts import Accumulation, Parts
+from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
 
 _REDUCTIONS = ("mean", "adasum")
 
@@ -35,6 +35,8 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         reduction: "mean" or "adasum", of gradients and momenta.
         **kwargs: what all Keras optimizers take.
     """
+
+    _until_freeze = "nothing travelled encoded"
 
     def __init__(  # noqa: PLR0913, PLR0917 (Keras' optimizers take their settings so)
         self,
@@ -57,7 +59,10 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         self.compression = Sign() if compression is None else compression
         in_keras = self.gradient_accumulation_steps
         accumulation = KerasAccumulation() if in_keras else Accumulation()
-        self._adasum = Parts(accumulation, MomentumExchange(reduction, self.compression))
+        self._adasum = Parts(accumulation, self._make_exchange())
+
+    def _make_exchange(self) -> Exchange:
+        return MomentumExchange(self.reduction, self.compression)
 
     @override
     def build(self, variables):
@@ -105,24 +110,35 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         raise NotImplementedError
 
     def direction(self, index: int) -> Any:
-        """Returns sqrt(1 - b2^T) / (1 - b1^t) m / (sqrt(v) + e); 0 where v is 0.
+        """Returns sqrt(1 - b2^n) / (1 - b1^t) m / (sqrt(v) + e); 0 where v is 0.
 
-        t is the step, from 1, and T = min(t, freeze_step). Nothing says how long a step should be
-        where no gradient was in the warm-up, and there m may be nothing but what encoding makes of
-        0.
+        t is the step, from 1, and n how many of them changed v. Nothing says how long a step should
+        be where no gradient was in the warm-up, and there m may be nothing but what encoding makes
+        of 0.
         """
         momentum = ops.convert_to_tensor(self._momenta[index])
-        variance = ops.convert_to_tensor(self._variances[index])
+        moves = self.scale(momentum.dtype) * momentum / self._denominator(index)
+        return ops.where(self._moves(index), moves, ops.zeros_like(moves))
+
+    def scale(self, dtype: Any) -> Any:
+        """Returns sqrt(1 - b2^n) / (1 - b1^t), which corrects the biases of v and m."""
         step = ops.convert_to_tensor(self.iterations) + 1
-        of_momentum = self._correction(self.beta_1, step, momentum.dtype)
-        of_variance = self._correction(
-            self.beta_2, ops.minimum(step, self.freeze_step), momentum.dtype
-        )
-        moves = ops.sqrt(of_variance) / of_momentum * momentum / (ops.sqrt(variance) + self.epsilon)
-        return ops.where(variance > 0, moves, ops.zeros_like(moves))
+        of_momentum = self._correction(self.beta_1, step, dtype)
+        of_variance = self._correction(self.beta_2, self._num_variance_updates(), dtype)
+        return ops.sqrt(of_variance) / of_momentum
+
+    def _num_variance_updates(self) -> Any:
+        """With that of this step."""
+        return ops.minimum(ops.convert_to_tensor(self.iterations) + 1, self.freeze_step)
+
+    def _denominator(self, index: int) -> Any:
+        return ops.sqrt(ops.convert_to_tensor(self._variances[index])) + self.epsilon
+
+    def _moves(self, index: int) -> Any:
+        return ops.convert_to_tensor(self._variances[index]) > 0
 
     @staticmethod
-    def _correction(beta: float, step: Any, dtype: str) -> Any:
+    def _correction(beta: float, step: Any, dtype: Any) -> Any:
         return 1 - ops.power(ops.cast(beta, dtype), ops.cast(step, dtype))
 
     @override
@@ -132,8 +148,8 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         if steps <= self.freeze_step and rank() == 0:
             warnings.warn(
                 f"Expected freeze_step below the number of steps, say 20 % of them. Received: "
-                f"freeze_step={self.freeze_step} and {steps} steps so far, in which nothing "
-                f"travelled encoded.",
+                f"freeze_step={self.freeze_step} and {steps} steps so far, in which "
+                f"{self._until_freeze}.",
                 stacklevel=2,
             )
 

@@ -52,7 +52,7 @@ class MomentumExchange(Exchange):
         tf.cond(
             self._optimizer.is_frozen(),
             lambda: self._step_by_momenta(strategy, dense, variables),
-            lambda: update(self._reduce(strategy, dense, variables, None)),
+            lambda: update(self.reduce(strategy, dense, variables, None)),
         )
 
     def _step_by_momenta(self, strategy, grads, variables) -> None:
@@ -68,11 +68,12 @@ class MomentumExchange(Exchange):
             local_results(strategy, own_momentum, variable, grad)
             for variable, grad in zip(variables, grads)
         ]
-        reduced = self._reduce(strategy, momenta, variables, self.encoding)
+        reduced = self.reduce(strategy, momenta, variables, self.encoding)
         for variable, momentum in zip(variables, reduced):
             strategy.extended.update(variable, step, args=(momentum,), group=False)
 
-    def _reduce(self, strategy, values, variables, encoding) -> list:
+    def reduce(self, strategy, values, variables, encoding) -> list:
+        """Returns the reductions of values per replica, one variable each, which travel encoded."""
         with strategy.extended.asking(encoding=encoding, reduction=self._reduction):
             return strategy.extended.batch_reduce_to(SUM, list(zip(values, variables)))
 
