@@ -117,9 +117,15 @@ def _name_silent_hosts(options: argparse.Namespace) -> None:
 
 def _join_timelines(path: str) -> None:
     """Joins what the ranks of this host left; those of other hosts keep their files there."""
-    count = timeline.merge(os.path.abspath(path))
-    if count:
+    merged = timeline.merge(os.path.abspath(path))
+    if merged.num_files:
         print(f"adasumrun: timeline {path} (open it at https://ui.perfetto.dev)", file=sys.stderr)
+        if merged.encoded_bytes:
+            print(
+                f"adasumrun: {merged.num_bytes / 1e6:.3g} MB were encoded in "
+                f"{merged.encoded_bytes / 1e6:.3g} MB, all ranks together",
+                file=sys.stderr,
+            )
     else:
         print(f"adasumrun: no rank left a timeline at {path}", file=sys.stderr)
 

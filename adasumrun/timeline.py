@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 # Where each process writes: `<path>.rank<world rank>.<communicator>` (cc/bootstrap/group.cc).
 VARIABLE = "TF_ADASUM_TIMELINE"
@@ -12,21 +13,30 @@ VARIABLE = "TF_ADASUM_TIMELINE"
 _QUEUE = "queue: "
 
 
-def merge(path: str | os.PathLike) -> int:
+class Merged(NamedTuple):
+    """What was joined: of so many files, and the bytes of what travelled encoded, of all ranks."""
+
+    num_files: int
+    num_bytes: int
+    encoded_bytes: int
+
+
+def merge(path: str | os.PathLike) -> Merged:
     """Joins `<path>.rank*` into `path`, a file that https://ui.perfetto.dev opens.
 
     Args:
         path: what `TF_ADASUM_TIMELINE` (adasumrun --timeline) was set to.
 
     Returns:
-        The number of ranks' files joined. They are removed once the whole is written.
+        How many ranks' files were joined, which are removed once the whole is written; and what
+        was encoded on all ranks, in bytes before and after.
 
     Raises:
         OSError: if `path` can't be written; the ranks' files are kept.
 
     Example:
         >>> merge("/tmp/no-rank-wrote-here.json")
-        0
+        Merged(num_files=0, num_bytes=0, encoded_bytes=0)
     """
     path = Path(path)
     parts = _parts(path)
@@ -39,7 +49,9 @@ def merge(path: str | os.PathLike) -> int:
         unfinished.replace(path)
     for part in parts:
         part.unlink()
-    return len(parts)
+    encoded = [event["args"] for event in events if event["name"] == "encode"]
+    sums = [sum(args[key] for args in encoded) for key in ("bytes", "encoded_bytes")]
+    return Merged(len(parts), *sums)
 
 
 def discard(path: str | os.PathLike) -> None:

@@ -24,13 +24,16 @@ from mpi4py import MPI
 from tabulate import tabulate
 
 import tf_adasum as adasum
-from benchmarks.methods import COMPILED, METHODS, Method
+from benchmarks.methods import COMPILED, ENCODED, METHODS, Method
 from benchmarks.networks import NETWORKS
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_enum("network", list(NETWORKS), list(NETWORKS), "Networks to train.")
 flags.DEFINE_multi_enum(
-    "method", list(METHODS), [*METHODS, *COMPILED], "Methods to time, beside plain Keras."
+    "method",
+    list(METHODS),
+    [*METHODS, *COMPILED, *ENCODED],
+    "Methods to time, beside plain Keras; those that travel encoded are meant for a slow wire.",
 )
 flags.DEFINE_integer("batch", 8, "Examples of each replica's step.")
 flags.DEFINE_integer(
@@ -45,7 +48,7 @@ _PLAIN = "plain Keras"
 
 def _methods() -> dict[str, Method]:
     """The methods to time, plain Keras first."""
-    known = METHODS | COMPILED
+    known = METHODS | COMPILED | ENCODED
     return {name: known[name] for name in dict.fromkeys([_PLAIN, *FLAGS.method])}
 
 

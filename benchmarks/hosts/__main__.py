@@ -5,11 +5,17 @@
 The hosts are network namespaces of this machine, and each end of the wire sends through a token
 bucket of --rate. Needs root. Columns: median and quartiles over the repetitions (each the time of
 the slowest rank), ratio to MPI's Allreduce(SUM) of one flat buffer in the same run, and to the
-floor: the 2 (h - 1) / h * bytes that a host of h must send, at the wire's rate.
+floor: the 2 (h - 1) / h * bytes that a host of h must send, at the wire's rate; and what rank 0's
+host sent in one call, with the headers of all packets.
+
+    .venv/bin/python -m benchmarks.hosts --run="benchmarks.step --network=transformer --turns=3"
+
+runs another module on all ranks there.
 """
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -34,8 +40,10 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "codec",
     [],
-    "Codecs by which Adasum is timed, too: identity, float16, bfloat16, sign, top_k (1 %).",
+    "Codecs by which Adasum is timed, too: identity, float16, bfloat16, sign, top_k and threshold "
+    "(1 %), quantized (4 bits).",
 )
+flags.DEFINE_string("run", None, "A module, and its arguments, to run in place of allreduces.")
 flags.DEFINE_string("json", None, "Where all figures are written.")
 
 _LIMIT_SECONDS = 1800
@@ -49,12 +57,15 @@ def main(_) -> None:
             "benchmarks.hosts: expected root, which makes hosts of namespaces. Run it by sudo."
         )
     with tempfile.TemporaryDirectory() as folder:
+        if FLAGS.run:
+            _run_on_hosts(Path(folder), shlex.split(FLAGS.run))
+            return
         measured = _measure(Path(folder))
     measured["megabits"] = FLAGS.megabits
     print(f"{measured['hosts']} hosts, {measured['ranks']} ranks, {FLAGS.megabits} Mbit/s\n")
-    headers = ("case", "method", "median ms", "quartiles ms", "/ MPI", "/ floor")
+    headers = ("case", "method", "median ms", "quartiles ms", "/ MPI", "/ floor", "MB sent")
     cells = [each for row in measured["rows"] for each in _cells(row, measured["hosts"])]
-    alignment = ("left", "left", *["right"] * 4)
+    alignment = ("left", "left", *["right"] * 5)
     print(tabulate(cells, headers, "pipe", disable_numparse=True, colalign=alignment))
     if FLAGS.json:
         Path(FLAGS.json).write_text(json.dumps(measured, indent=1))
@@ -62,20 +73,25 @@ def main(_) -> None:
 
 def _measure(folder: Path) -> dict:
     results = folder / "results.json"
+    codecs = ",".join(FLAGS.codec)
+    arguments = [str(results), str(FLAGS.repetitions), codecs, *FLAGS.case]
+    _run_on_hosts(folder, ["benchmarks.hosts.program", *arguments])
+    return json.loads(results.read_text())
+
+
+def _run_on_hosts(folder: Path, module: list[str]) -> None:
     with Hosts(folder, FLAGS.hosts, f"{FLAGS.megabits}mbit") as network:
         places = ",".join(f"{host.name}:{FLAGS.ranks_per_host}" for host in network.hosts)
         command = network.hosts[0].command(
             *(sys.executable, "-m", "adasumrun", f"--timeout={_LIMIT_SECONDS}"),
             *("-np", str(FLAGS.hosts * FLAGS.ranks_per_host), "-H", places),
             *("--mpi-args", f"--prtemca plm_ssh_agent {network.agent}"),
-            *(sys.executable, "-m", "benchmarks.hosts.program"),
-            *(str(results), str(FLAGS.repetitions), ",".join(FLAGS.codec), *FLAGS.case),
+            *(sys.executable, "-m", *module),
         )
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))
         if subprocess.run(command, env=environment, check=False).returncode != 0:
             sys.exit("benchmarks.hosts: the ranks failed; what they said stands above.")
-    return json.loads(results.read_text())
 
 
 def _cells(row: dict, num_hosts: int) -> list[list[str]]:
@@ -86,7 +102,7 @@ def _cells(row: dict, num_hosts: int) -> list[list[str]]:
         low, median, high = np.percentile(seconds, [25, 50, 75])
         cells = [row["case"], method, f"{median * 1e3:.1f}"]
         cells += [f"{low * 1e3:.1f} .. {high * 1e3:.1f}", f"{median / mpi:.2f}"]
-        cells.append(f"{median / floor:.2f}")
+        cells += [f"{median / floor:.2f}", f"{row['sent'][method] / 1e6:.2f}"]
         rows.append(cells)
     return rows
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -25,7 +26,11 @@ CODECS = {
     "bfloat16": compression.BFloat16(),
     "sign": compression.Sign(),
     "top_k": compression.TopK(0.01),
+    "threshold": compression.Threshold(0.01),
+    "quantized": compression.Quantized(4),
 }
+# This host's end of the wire.
+_DEVICE = "eth0"
 
 
 def main(path: str, repetitions: int, codecs: list[str], cases: list[str]) -> None:
@@ -35,11 +40,31 @@ def main(path: str, repetitions: int, codecs: list[str], cases: list[str]) -> No
     for case in cases:
         shapes = LISTS[case]() if case in LISTS else [(int(case),)]
         num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
-        timings = interleave(MPI.COMM_WORLD, _methods(shapes, codecs), repetitions)
-        rows.append({"case": case, "bytes": num_bytes, "seconds": timings})
+        methods = _methods(shapes, codecs)
+        timings = interleave(MPI.COMM_WORLD, methods, repetitions)
+        sent = {name: _sent_by(method) for name, method in methods.items()}
+        rows.append({"case": case, "bytes": num_bytes, "seconds": timings, "sent": sent})
     if world.rank == 0:
         with open(path, "w") as file:
             json.dump({"ranks": world.size, "hosts": len(world.hosts), "rows": rows}, file)
+
+
+def _sent_by(method: Callable) -> int:
+    """What left this host in one call, with the headers of all packets, in bytes."""
+    MPI.COMM_WORLD.Barrier()
+    before = _sent_bytes()
+    method()
+    MPI.COMM_WORLD.Barrier()
+    return _sent_bytes() - before
+
+
+def _sent_bytes() -> int:
+    """As Linux counts them in this process' network namespace."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        device, _, counts = line.partition(":")
+        if device.strip() == _DEVICE:
+            return int(counts.split()[8])
+    raise RuntimeError(f"Expected a network device {_DEVICE}. Received: none on this host.")
 
 
 def _methods(shapes: list, codecs: list[str]) -> dict:

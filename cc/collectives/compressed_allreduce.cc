@@ -71,7 +71,7 @@ Request CompressedAllreduceRequest(CompressedTensors tensors) {
   auto run = [tensors = std::move(tensors), &reduction](RequestContext& context) {
     CompressedScratch& scratch = StateOf(context).compressed_scratch;
     ExecuteCompressedAllreduce(tensors, reduction, context.transport,
-                               context.topology.instruction_set, scratch);
+                               context.topology.instruction_set, scratch, context.timeline);
   };
   return {std::move(key), std::move(run), nullptr};
 }

@@ -39,11 +39,12 @@ class CompressedExecution {
  public:
   CompressedExecution(const CompressedTensors& tensors, const Reduction& reduction,
                       Transport& transport, InstructionSet instruction_set,
-                      CompressedScratch& scratch)
+                      CompressedScratch& scratch, Timeline* timeline)
       : tensors_(tensors),
         reduction_(reduction),
         transport_(transport),
         scratch_(scratch),
+        timeline_(timeline),
         arithmetic_(KernelsOf(instruction_set)),
         codec_(MakeCodec(tensors.codec, tensors.dtype, CodecKernelsOf(instruction_set))),
         rank_(transport.rank()),
@@ -87,6 +88,17 @@ class CompressedExecution {
     for (int r = 0; r < rank; ++r) begin += leaves * LeafBytes(r);
     return begin;
   }
+  // Of the values of all tensors' parts for a rank.
+  int64_t ValueBytes(int rank) const {
+    int64_t num_bytes = 0;
+    for (size_t i = 0; i < num_tensors(); ++i) num_bytes += Part(i, rank).size() * element_bytes_;
+    return num_bytes;
+  }
+  int64_t ValueBytesOfAll() const {
+    int64_t num_bytes = 0;
+    for (int rank = 0; rank < size_; ++rank) num_bytes += ValueBytes(rank);
+    return num_bytes;
+  }
   // Of the longest part, the first.
   int64_t PartBytes(size_t tensor) const {
     return RoundUp(Part(tensor, 0).size() * element_bytes_, kLine);
@@ -128,6 +140,7 @@ class CompressedExecution {
   const Reduction& reduction_;
   Transport& transport_;
   CompressedScratch& scratch_;
+  Timeline* const timeline_;
   CpuArithmetic arithmetic_;
   const std::unique_ptr<Codec> codec_;
   const int rank_;
@@ -138,6 +151,8 @@ class CompressedExecution {
 };
 
 void CompressedExecution::EncodeParts() {
+  TimelineSpan span(timeline_, "encode", -1, num_replicas_ * ValueBytesOfAll(),
+                    BlockBegin(size_, num_replicas_));
   char* code = static_cast<char*>(scratch_.sent.Get(0));
   for (int to = 0; to < size_; ++to) {
     for (int replica = 0; replica < num_replicas_; ++replica) {
@@ -168,6 +183,8 @@ void CompressedExecution::SwapCodes() {
 
 HeldLeaves CompressedExecution::DecodeParts() {
   const int num_leaves = size_ * num_replicas_;
+  TimelineSpan span(timeline_, "decode", -1, num_leaves * ValueBytes(rank_),
+                    num_leaves * LeafBytes(rank_));
   HeldLeaves held{tensors_.dtype, num_leaves, {}};
   const auto address = reinterpret_cast<uintptr_t>(scratch_.values.Get(0));
   char* room = At(scratch_.values.Get(0), RoundUp(address, kLine) - address);
@@ -188,6 +205,7 @@ HeldLeaves CompressedExecution::DecodeParts() {
 }
 
 void CompressedExecution::EncodeResult(const HeldLeaves& held) {
+  TimelineSpan span(timeline_, "encode", -1, ValueBytes(rank_), LeafBytes(rank_));
   char* code = static_cast<char*>(scratch_.sent.Get(0));
   for (size_t i = 0; i < num_tensors(); ++i) {
     void* const residual = tensors_.part_residuals.empty() ? nullptr : tensors_.part_residuals[i];
@@ -206,6 +224,7 @@ void CompressedExecution::ShareResult() {
 
 // The own part, too, so that all ranks have the same.
 void CompressedExecution::DecodeResult() {
+  TimelineSpan span(timeline_, "decode", -1, ValueBytesOfAll(), BlockBegin(size_, 1));
   const char* code = static_cast<const char*>(scratch_.received.Get(0));
   for (int from = 0; from < size_; ++from) {
     for (size_t i = 0; i < num_tensors(); ++i) {
@@ -220,8 +239,8 @@ void CompressedExecution::DecodeResult() {
 
 void ExecuteCompressedAllreduce(const CompressedTensors& tensors, const Reduction& reduction,
                                 Transport& transport, InstructionSet instruction_set,
-                                CompressedScratch& scratch) {
-  CompressedExecution(tensors, reduction, transport, instruction_set, scratch).Run();
+                                CompressedScratch& scratch, Timeline* timeline) {
+  CompressedExecution(tensors, reduction, transport, instruction_set, scratch, timeline).Run();
 }
 
 }  // namespace adasum

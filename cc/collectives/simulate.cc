@@ -95,7 +95,7 @@ void SimulateCompressed(const SimulatedReduction& simulated, const std::string& 
       tensors.part_residuals = residuals.of_parts[rank];
     }
     ExecuteCompressedAllreduce(tensors, reduction, transport, simulated.instruction_set,
-                               scratch[rank]);
+                               scratch[rank], nullptr);
   });
 }
 

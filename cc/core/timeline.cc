@@ -47,13 +47,14 @@ Timeline::Timeline(std::string path, int rank, int lane)
 
 Timeline::~Timeline() { Close(); }
 
-void Timeline::Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes) {
+void Timeline::Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes,
+                   int64_t encoded_bytes) {
   auto end = Clock::now();
   std::lock_guard<std::mutex> lock(mutex_);
   if (num_written_ + events_.size() >= kMaxEvents) {
     ++num_dropped_;
   } else {
-    events_.push_back({name, begin, end, peer, num_bytes});
+    events_.push_back({name, begin, end, peer, num_bytes, encoded_bytes});
   }
   if (end - flushed_ > kFlushEvery || events_.size() >= kMostWaiting) Flush();
 }
@@ -81,6 +82,9 @@ void Timeline::Flush() {
           << ",\"dur\":" << Microseconds(event.end - event.begin).count() << ",\"args\":{";
       if (event.peer >= 0) {
         out << "\"peer\":" << event.peer << ",";
+      }
+      if (event.encoded_bytes > 0) {
+        out << "\"encoded_bytes\":" << event.encoded_bytes << ",";
       }
       out << "\"bytes\":" << event.num_bytes << "}}\n";
     }

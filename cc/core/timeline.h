@@ -23,8 +23,10 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // An interval that ends now. `peer` is -1 and `num_bytes` 0 where they mean nothing.
-  void Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes);
+  // An interval that ends now. `peer` is -1 and `num_bytes` 0 where they mean nothing, and so is
+  // `encoded_bytes`, what they take in a code.
+  void Add(const std::string& name, Clock::time_point begin, int peer, int64_t num_bytes,
+           int64_t encoded_bytes = 0);
 
   // Ends the file; what is added later is lost.
   void Close();
@@ -36,6 +38,7 @@ class Timeline {
     Clock::time_point end;
     int peer;
     int64_t num_bytes;
+    int64_t encoded_bytes;
   };
   // Both under mutex_.
   void Flush();
@@ -58,12 +61,17 @@ class Timeline {
 // Adds an interval from its construction to its destruction; does nothing without a timeline.
 class TimelineSpan {
  public:
-  TimelineSpan(Timeline* timeline, const char* name, int peer = -1, int64_t num_bytes = 0)
-      : timeline_(timeline), name_(name), peer_(peer), num_bytes_(num_bytes) {
+  TimelineSpan(Timeline* timeline, const char* name, int peer = -1, int64_t num_bytes = 0,
+               int64_t encoded_bytes = 0)
+      : timeline_(timeline),
+        name_(name),
+        peer_(peer),
+        num_bytes_(num_bytes),
+        encoded_bytes_(encoded_bytes) {
     if (timeline_ != nullptr) begin_ = Timeline::Clock::now();
   }
   ~TimelineSpan() {
-    if (timeline_ != nullptr) timeline_->Add(name_, begin_, peer_, num_bytes_);
+    if (timeline_ != nullptr) timeline_->Add(name_, begin_, peer_, num_bytes_, encoded_bytes_);
   }
   TimelineSpan(const TimelineSpan&) = delete;
   TimelineSpan& operator=(const TimelineSpan&) = delete;
@@ -73,6 +81,7 @@ class TimelineSpan {
   const char* name_;
   int peer_;
   int64_t num_bytes_;
+  int64_t encoded_bytes_;
   Timeline::Clock::time_point begin_;
 };
 

@@ -34,6 +34,27 @@ def test_ranks_leave_one_trace(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 
+ENCODED = """
+import tensorflow as tf, tf_adasum as adasum
+for _ in range(2):
+    adasum.allreduce(tf.ones([64000]), name="signs", compression=adasum.compression.Sign())
+"""
+
+
+def test_a_trace_has_bytes_before_and_after(tmp_path):
+    trace = tmp_path / "trace.json"
+    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}"]
+    done = programs.run([*ranks, sys.executable, "-c", ENCODED], 100)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    for rank in range(2):
+        args = [e["args"] for e in events if e["pid"] == rank and e["name"] == "encode"]
+        # Both parts of the tensor, then this rank's part of the result; a code is rounded up to 8.
+        sizes = [(each["bytes"], each["encoded_bytes"]) for each in args]
+        assert sizes == [(256_000, 8_016), (128_000, 4_008)] * 2
+    assert "1.54 MB were encoded in 0.0481 MB, all ranks together" in done.stderr
+
+
 # A kernel of a tf.function has the group for as long as the process lives.
 FIT = """
 import keras, numpy as np, tf_adasum as adasum
