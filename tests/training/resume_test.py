@@ -28,7 +28,7 @@ from tf_adasum.collectives.communicator import world
 from tf_adasum.collectives.compression import Sign, TopK
 from tf_adasum.distribute.own_variables import state_variables
 from tf_adasum.distribute.variables import local_copies
-from tf_adasum.optimizers import OneBitLamb, ZeroOneAdam
+from tf_adasum.optimizers import OneBitLamb, SketchedSGD, ZeroOneAdam
 
 
 def check_resumes(ends, *begin, **options):
@@ -76,6 +76,9 @@ frozen = functools.partial(OneBitLamb, 0.01, freeze_step=3, compression=Sign(lea
 zero_one = functools.partial(
     ZeroOneAdam, 0.01, freeze_step=4, doubling_steps=3, compression=Sign(least_elements=0)
 )
+sketched = functools.partial(
+    SketchedSGD, 0.01, fraction=0.2, sketch_fraction=0.5, least_elements=16
+)
 native = functools.partial(adam, gradient_accumulation_steps=4)
 
 
@@ -91,6 +94,7 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
         (momentum, (), "arrays", {"mode": "gradient", "compression": TopK(0.1, least_elements=0)}),
         (frozen, (), "arrays", {}),
         (zero_one, (), "arrays", {}),
+        (sketched, (), "arrays", {}),
     ],
     ids=[
         "accumulate",
@@ -102,6 +106,7 @@ native = functools.partial(adam, gradient_accumulation_steps=4)
         "top k",
         "frozen variance",
         "rounds of momenta",
+        "sketches",
     ],
 )
 def test_all_that_has_a_state(make_optimizer, layers, kind, settings):

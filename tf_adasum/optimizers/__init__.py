@@ -3,6 +3,7 @@
 from tf_adasum.optimizers.lars import LARS
 from tf_adasum.optimizers.onebit_adam import OneBitAdam
 from tf_adasum.optimizers.onebit_lamb import OneBitLamb
+from tf_adasum.optimizers.sketched_sgd import SketchedSGD
 from tf_adasum.optimizers.zero_one_adam import ZeroOneAdam
 
-__all__ = ["LARS", "OneBitAdam", "OneBitLamb", "ZeroOneAdam"]
+__all__ = ["LARS", "OneBitAdam", "OneBitLamb", "SketchedSGD", "ZeroOneAdam"]

@@ -1,0 +1,115 @@
+"""What replicas of Sketched SGD exchange: sketches, and then the values at the heaviest places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import tensorflow as tf
+from typing_extensions import override
+
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.collectives.compression.count_sketch import CountSketch
+from tf_adasum.optimizers.exchanges import local_results
+from tf_adasum.optimizers.parts import Exchange
+
+# Estimates are wrong where heavy values meet in a table: so many times the places are looked at.
+_CANDIDATES = 4
+
+
+class SketchingOptimizer(Protocol):
+    """What the exchange asks of the optimizer; of one variable of one replica."""
+
+    name: str
+
+    def sketch_of(self, variable: tf.Variable) -> CountSketch | None:
+        """Returns how the heaviest values of a variable are found; None: all of it is exchanged."""
+
+    def num_exchanged(self, sketch: CountSketch) -> int:
+        """Returns how many values of a variable are exchanged."""
+
+    def accumulate(self, gradient: Any, variable: tf.Variable) -> tf.Tensor:
+        """Adds the replica's gradient up, and returns what waits to be exchanged."""
+
+    def step_at(self, places: tf.Tensor | None, values: tf.Tensor, variable: tf.Variable) -> None:
+        """Moves the variable by the values of all replicas at places; None: at all."""
+
+
+class SketchExchange(Exchange):
+    """Two rounds a step: the tables of all variables, then their values.
+
+    Args:
+        reduction: "mean" or "adasum", of the values; tables add up.
+    """
+
+    has_own_slots = True
+
+    def __init__(self, reduction: str):
+        self._reduction = reduction
+
+    @override
+    def build(self, optimizer: SketchingOptimizer, variables):
+        self._optimizer = optimizer
+
+    @override
+    def around_update(self, strategy, grads, variables, update, idle):
+        del update, idle  # gradients of idle replicas are zero
+        optimizer = self._optimizer
+
+        def accumulate(variable, grad):
+            return optimizer.accumulate(grad, variable)
+
+        def step(variable, places, values):
+            optimizer.step_at(places, values, variable)
+
+        waiting = [
+            local_results(strategy, accumulate, variable, grad).values
+            for variable, grad in zip(variables, grads)
+        ]
+        sketches = [optimizer.sketch_of(variable) for variable in variables]
+        candidates = self._candidates(strategy, sketches, waiting)
+        values = self._values(strategy, candidates, waiting)
+        for variable, sketch, of_variable in zip(variables, sketches, zip(candidates, values)):
+            chosen = of_variable if sketch is None else self._heaviest(sketch, *of_variable)
+            strategy.extended.update(variable, step, args=chosen, group=False)
+
+    def _candidates(self, strategy, sketches: Sequence, waiting: Sequence) -> list:
+        """The places of each variable that may be heavy; None where all of it is exchanged."""
+        tables = [
+            [sketch.table(value) for value in of_replicas]
+            for sketch, of_replicas in zip(sketches, waiting)
+            if sketch is not None
+        ]
+        merged = iter(self._reduced(strategy, tables, "mean", "sketches") if tables else [])
+        return [
+            None if sketch is None else sketch.heaviest(next(merged), self._num_candidates(sketch))
+            for sketch in sketches
+        ]
+
+    def _num_candidates(self, sketch: CountSketch) -> int:
+        wanted = _CANDIDATES * self._optimizer.num_exchanged(sketch)
+        return min(wanted, sketch.num_elements)
+
+    def _heaviest(
+        self, sketch: CountSketch, candidates: tf.Tensor, values: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Places and values of those that are exchanged, by what is known of them now."""
+        count = self._optimizer.num_exchanged(sketch)
+        heaviest = tf.math.top_k(tf.abs(values), count).indices
+        return tf.gather(candidates, heaviest), tf.gather(values, heaviest)
+
+    def _values(self, strategy, places: Sequence, waiting: Sequence) -> list[tf.Tensor]:
+        values = [
+            [
+                value if at is None else tf.gather(tf.reshape(value, [-1]), at)
+                for value in of_replicas
+            ]
+            for at, of_replicas in zip(places, waiting)
+        ]
+        return self._reduced(strategy, values, self._reduction, "values")
+
+    def _reduced(self, strategy, of_variables, reduction: str, what: str) -> list[tf.Tensor]:
+        """Reduces tensors, a list of each variable's local replicas."""
+        leaves = list(zip(*of_variables))
+        communicator = strategy.extended.communicator
+        return allreduce_replicas(leaves, reduction, communicator, f"{self._optimizer.name}/{what}")
