@@ -3,10 +3,17 @@
 #define ADASUM_COMPRESSION_CODEC_KERNELS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cc/arithmetic/instruction_sets.h"
 
 namespace adasum {
+
+// Of which sum_and_largest looks for the largest.
+constexpr int64_t kKeyBlock = 32;
+
+template <typename T>
+using KeyOfType = std::conditional_t<sizeof(T) == sizeof(uint32_t), uint32_t, uint64_t>;
 
 // In each, x is values[i] + residual[i], and a null residual is zero, and stays null.
 template <typename T>
@@ -33,6 +40,10 @@ struct CodecLoops {
   // scale is no number above 0. Residual becomes what that takes off x.
   void (*to_levels)(const T* values, T* residual, int64_t n, T scale, int bits, uint8_t* levels);
   void (*from_levels)(const uint8_t* levels, int64_t n, T scale, int bits, T* values);
+
+  // Residual becomes x. largest[b] is the largest magnitude of block b, kKeyBlock values of x, the
+  // last one shorter: its bits, so that infinity is larger than all, and NaN than infinity.
+  void (*sum_and_largest)(const T* values, T* residual, int64_t n, KeyOfType<T>* largest);
 };
 
 struct CodecKernels {

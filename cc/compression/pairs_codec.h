@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cc/compression/typed_codec.h"
 #include "cc/core/error.h"
@@ -72,6 +74,7 @@ class PairsCodec : public TypedCodec<T> {
     char* const values_;
   };
 
+  static constexpr int64_t kMostSampled = 4096;
   static constexpr uint32_t kNoPlace = std::numeric_limits<uint32_t>::max();
 
   int64_t NumPairs(int64_t n) const {
@@ -90,15 +93,55 @@ class PairsCodec : public TypedCodec<T> {
     }
   }
 
+  // x = values + residual, which lies where the residual does, if there is one; and the largest key
+  // of each block of kKeyBlock values, by which most of x need not be looked at again.
+  struct Summed {
+    const T* x;
+    int64_t n;
+    std::vector<Key> largest;
+
+    // Calls take(i) for the values in [begin, end) whose key is at least `least`.
+    template <typename Take>
+    void ForEachFrom(Key least, int64_t begin, int64_t end, Take&& take) const {
+      for (int64_t block = begin / kKeyBlock; block * kKeyBlock < end; ++block) {
+        if (largest[block] < least) continue;
+        const int64_t stop = std::min((block + 1) * kKeyBlock, end);
+        for (int64_t i = std::max(block * kKeyBlock, begin); i < stop; ++i) {
+          if (KeyOf(x[i]) >= least) take(i);
+        }
+      }
+    }
+  };
+
+  Summed Sum(const T* values, T* residual, int64_t n) const {
+    Summed summed{residual == nullptr ? values : residual, n, {}};
+    summed.largest.resize((n + kKeyBlock - 1) / kKeyBlock);
+    this->loops().sum_and_largest(values, residual, n, summed.largest.data());
+    return summed;
+  }
+
+  // The `rank`-th largest key of `kMostSampled` values at even distances, counted from 1; of all
+  // values where there are no more.
+  static Key SampledKey(const Summed& summed, int64_t rank) {
+    const int64_t n = summed.n, m = NumSampled(n);
+    std::vector<Key> sample(m);
+    for (int64_t i = 0; i < m; ++i) {
+      // i n / m in 64 bits, whatever n is.
+      sample[i] = KeyOf(summed.x[n / m * i + n % m * i / m]);
+    }
+    std::nth_element(sample.begin(), sample.begin() + (rank - 1), sample.end(), std::greater<>());
+    return sample[rank - 1];
+  }
+  static int64_t NumSampled(int64_t n) { return std::min(n, kMostSampled); }
+
   // What was sent is not lost; what is no number must not stay.
-  static void Forget(const Pairs& pairs, int64_t count, int64_t n, T* residual) {
+  static void Forget(const Pairs& pairs, int64_t count, const Summed& summed, T* residual) {
     for (int64_t i = 0; i < count; ++i) {
       const uint32_t place = pairs.Place(i);
-      if (place < n) residual[place] = 0;
+      if (place < summed.n) residual[place] = 0;
     }
-    for (int64_t i = 0; i < n; ++i) {
-      if (!std::isfinite(residual[i])) residual[i] = 0;
-    }
+    const Key infinity = KeyOf(std::numeric_limits<T>::infinity());
+    summed.ForEachFrom(infinity, 0, summed.n, [&](int64_t i) { residual[i] = 0; });
   }
 
  private:

@@ -1,9 +1,11 @@
 // The ceil(fraction n) values of largest magnitude with their places, all others 0; of equal ones
-// those that come first. NaN counts as larger than all.
+// those that come first. NaN counts as larger than all. One pass over all of them finds, with the
+// largest of each block, where the candidates are: those above what a sample says is too low.
 //
 // Source: Aji and Heafield, EMNLP 2017.
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -12,67 +14,59 @@
 namespace adasum {
 namespace {
 
-constexpr int kDigitBits = 16;
-
-// The k-th largest of few keys, and how many of those that equal it are among the k: by a copy.
-template <typename T>
-auto KthLargestOfFew(const T* x, int64_t n, int64_t k, int64_t* num_equal) {
-  std::vector<decltype(KeyOf(T()))> keys(n);
-  std::transform(x, x + n, keys.begin(), [](T value) { return KeyOf(value); });
-  std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.end(), std::greater<>());
-  // In front of the k-th are k - 1 that are no smaller.
-  *num_equal = std::count(keys.begin(), keys.begin() + k, keys[k - 1]);
-  return keys[k - 1];
-}
-
-// The same of many: digit by digit from the highest, where each pass counts the keys that begin as
-// the result does.
-template <typename T>
-auto KthLargest(const T* x, int64_t n, int64_t k, int64_t* num_equal) {
-  using Key = decltype(KeyOf(T()));
-  constexpr int kKeyBits = 8 * sizeof(Key);
-  std::vector<int64_t> counts(size_t{1} << kDigitBits);
-  Key begin = 0;
-  for (int shift = kKeyBits - kDigitBits; shift >= 0; shift -= kDigitBits) {
-    std::fill(counts.begin(), counts.end(), 0);
-    // Shifted twice: by the whole width it would be undefined.
-    const Key wanted = begin >> shift >> (kDigitBits - 1) >> 1;
-    for (int64_t i = 0; i < n; ++i) {
-      const Key key = KeyOf(x[i]);
-      if (key >> shift >> (kDigitBits - 1) >> 1 != wanted) continue;
-      ++counts[key >> shift & ((Key{1} << kDigitBits) - 1)];
-    }
-    size_t digit = counts.size() - 1;
-    while (counts[digit] < k) k -= counts[digit--];
-    begin |= static_cast<Key>(digit) << shift;
-  }
-  *num_equal = k;
-  return begin;
-}
-
 template <typename T>
 class TopK : public PairsCodec<T> {
  public:
   using PairsCodec<T>::PairsCodec;
 
  protected:
+  using typename PairsCodec<T>::Key;
+  using typename PairsCodec<T>::Pairs;
+  using typename PairsCodec<T>::Summed;
+
   void EncodeValues(const T* values, T* residual, int64_t n, char* code) const override {
     if (n == 0) return;
-    for (int64_t i = 0; residual != nullptr && i < n; ++i) residual[i] += values[i];
-    const T* const x = residual == nullptr ? values : residual;
+    const Summed summed = this->Sum(values, residual, n);
     const int64_t count = this->NumPairs(n);
-    typename PairsCodec<T>::Pairs pairs(code, count);
     int64_t num_equal = 0, sent = 0;
-    // Below, the counts of the digits alone would take longer.
-    const bool are_few = n < int64_t{1} << kDigitBits;
-    const auto least =
-        are_few ? KthLargestOfFew(x, n, count, &num_equal) : KthLargest(x, n, count, &num_equal);
-    for (int64_t i = 0; i < n; ++i) {
-      const auto key = KeyOf(x[i]);
-      if (key < least || (key == least && num_equal-- <= 0)) continue;
-      pairs.Set(sent++, static_cast<uint32_t>(i), x[i]);
+    const Key least = KthLargest(summed, count, &num_equal);
+    Pairs pairs(code, count);
+    summed.ForEachFrom(least, 0, n, [&](int64_t i) {
+      if (KeyOf(summed.x[i]) == least && num_equal-- <= 0) return;
+      pairs.Set(sent++, static_cast<uint32_t>(i), summed.x[i]);
+    });
+    if (residual != nullptr) this->Forget(pairs, count, summed, residual);
+  }
+
+ private:
+  // The count-th largest key, and how many of those that equal it are among the `count`.
+  Key KthLargest(const Summed& summed, int64_t count, int64_t* num_equal) const {
+    std::vector<Key> keys = KeysFrom(LowerBound(summed), summed);
+    const auto num_keys = [&] { return static_cast<int64_t>(keys.size()); };
+    if (num_keys() < count) keys = KeysFrom(1, summed);
+    if (num_keys() < count) {  // the rest are zeros
+      *num_equal = count - num_keys();
+      return 0;
     }
-    if (residual != nullptr) this->Forget(pairs, count, n, residual);
+    const auto last = keys.begin() + (count - 1);
+    std::nth_element(keys.begin(), last, keys.end(), std::greater<>());
+    // In front of the last are those that are no smaller.
+    *num_equal = std::count(keys.begin(), last + 1, *last);
+    return *last;
+  }
+
+  // Most likely below the count-th largest key: what a sample has there, and so many more as it
+  // may err by.
+  Key LowerBound(const Summed& summed) const {
+    const int64_t m = this->NumSampled(summed.n), expected = this->NumPairs(m);
+    const auto error = static_cast<int64_t>(5 * std::sqrt(static_cast<double>(expected))) + 5;
+    return std::max(this->SampledKey(summed, std::min(m, expected + error)), Key{1});
+  }
+
+  static std::vector<Key> KeysFrom(Key least, const Summed& summed) {
+    std::vector<Key> keys;
+    summed.ForEachFrom(least, 0, summed.n, [&](int64_t i) { keys.push_back(KeyOf(summed.x[i])); });
+    return keys;
   }
 };
 

@@ -14,9 +14,9 @@ class Threshold(Compression):
     """Values of at least a threshold's magnitude, at most ceil(fraction n); all others are 0.
 
     n is the number of elements of a rank's part. The threshold is chosen for every tensor and
-    step, from 4,096 of its values: about `fraction` of all lie above. It takes a third of the
-    passes over memory of `TopK`, sends as many bytes, and what it leaves out may be a little
-    larger. A value takes 8 bytes in float32: 4 say where.
+    step, from 4,096 of its values: about `fraction` of all lie above. It sends as many bytes as
+    `TopK`, looks at fewer values twice, and leaves some out that are a little larger. A value
+    takes 8 bytes in float32: 4 say where.
 
     Args:
         fraction: of the values, above 0 and at most 1.
