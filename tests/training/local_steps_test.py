@@ -67,6 +67,19 @@ def test_fit(count, steps, num_local):
     check_fit(model, recipe_of(number, num_local, **settings))
 
 
+@local_replicas
+def test_fit_where_ranks_take_unlike_numbers_of_steps(num_local):
+    """CFedAvg's K_i: 1, 2, 3, 1, 2 steps of ranks 0 to 4 in rounds as long as the largest."""
+    counts = [1 + rank % 3 for rank in range(world().size)]
+    model, number = compiled(
+        num_local, momentum, "delta", settings={"steps_per_sync": lambda rank: 1 + rank % 3}
+    )
+    assert model.optimizer.get_config()["adasum"]["steps_per_sync"] == (
+        counts if world().size > 1 else 1
+    )
+    check_fit(model, recipe_of(number, num_local, steps_per_sync=counts))
+
+
 def test_replicas_differ_within_a_round_and_meet_at_its_end():
     model, number = compiled(MOST_LOCAL, momentum, "delta", settings={"steps_per_sync": 3})
     spreads = []

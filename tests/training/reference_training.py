@@ -27,7 +27,8 @@ class Recipe(NamedTuple):
         clipnorm: the largest norm of a replica's gradient of one variable, or None.
         accumulate: number of batches whose gradients each replica combines before a step.
         accumulate_by: how it combines them, "mean" or "adasum".
-        steps_per_sync: number of steps before the replicas' weights meet; in mode "delta" only.
+        steps_per_sync: number of steps before the replicas' weights meet; in mode "delta" only. A
+            list: of each rank, which lets the batches behind its steps go.
         combine: the reduction of a list of all replicas' arrays of one variable.
     """
 
@@ -40,7 +41,7 @@ class Recipe(NamedTuple):
     clipnorm: float | None = None
     accumulate: int = 1
     accumulate_by: str = "mean"
-    steps_per_sync: int = 1
+    steps_per_sync: int | list[int] = 1
     combine: Callable[[list[np.ndarray]], np.ndarray] = adasum.reduce
 
 
@@ -79,10 +80,19 @@ class ReferenceTraining:
             return
         self._start = [w * kept for w in self._start]
         decayed = [[w * kept for w in weights] for weights in self._local]
-        self._local = [self._stepped(*each) for each in zip(self._optimizers, decayed, gradients)]
+        self._local = [
+            self._stepped(*each) if self._takes_step(replica) else each[1]
+            for replica, each in enumerate(zip(self._optimizers, decayed, gradients))
+        ]
         self._steps_since_sync += 1
-        if self._steps_since_sync == self._recipe.steps_per_sync:
+        if self._steps_since_sync == np.max(self._recipe.steps_per_sync):
             self.synchronize()
+
+    def _takes_step(self, replica: int) -> bool:
+        counts = self._recipe.steps_per_sync
+        if isinstance(counts, int):
+            return True
+        return self._steps_since_sync < counts[replica // self._recipe.num_local]
 
     def fit(self, x: np.ndarray, y: np.ndarray, num_batches: int) -> None:
         """Takes the examples as so many global batches, in their order."""

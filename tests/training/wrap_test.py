@@ -200,6 +200,13 @@ def test_wrong_numbers_are_named(name, value):
         tf_adasum.wrap(keras.optimizers.SGD(), **{name: value})
 
 
+@pytest.mark.parametrize("steps", [[], [2, 0], [2, 2.0], lambda rank: rank])
+def test_wrong_numbers_of_ranks_are_named(steps):
+    message = r"steps_per_sync must be an integer >= 1, and at most 65536\. Received: .*\[.*\]"
+    with pytest.raises(ValueError, match=message):
+        tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=steps)
+
+
 @pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
 def test_settings_that_do_not_go_together_are_refused(name):
     accumulating = keras.optimizers.SGD(gradient_accumulation_steps=2)
@@ -218,6 +225,15 @@ def test_local_steps_are_for_delta_mode_without_moving_averages():
         tf_adasum.wrap(keras.optimizers.SGD(), mode="gradient", steps_per_sync=2)
     with pytest.raises(ValueError, match=r"use use_ema=False\. Received: steps_per_sync=2"):
         tf_adasum.wrap(keras.optimizers.SGD(use_ema=True), steps_per_sync=2)
+
+
+def test_numbers_of_other_ranks_are_refused_where_replicas_meet():
+    strategy = tf_adasum.AdasumStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=[2, 3]), loss="mse")
+    with pytest.raises(ValueError, match=r"a number for each of 1 ranks\. Received: 2, \[2, 3\]"):
+        model.fit(np.zeros([4, 2]), np.zeros([4, 1]), batch_size=4, verbose=0)
 
 
 def test_optimizers_that_hide_their_weights_are_refused():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
+from tf_adasum.collectives.communicator import size
+from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.changed_rows import come_as_rows
@@ -15,18 +19,36 @@ from tf_adasum.optimizers.parts import Exchange
 require_hooks(TFOptimizer, "_use_weight_decay")
 
 
+StepsPerSync = int | Sequence[int] | Callable[[int], int]
+
+
+def steps_of_ranks(steps_per_sync: StepsPerSync) -> int | list[int]:
+    """Returns K as it is, or K of each rank where they may differ.
+
+    Args:
+        steps_per_sync: K, one for each rank, or a function of the rank.
+    """
+    if callable(steps_per_sync):
+        strategy = tf.distribute.get_strategy()
+        is_ours = isinstance(strategy, AdasumStrategy)
+        num_ranks = strategy.extended.communicator.size if is_ours else size()
+        return [steps_per_sync(rank) for rank in range(num_ranks)]
+    return list(steps_per_sync) if isinstance(steps_per_sync, (list, tuple)) else steps_per_sync
+
+
 class LocalSteps(Exchange):
     """The round that an optimizer's replicas are in: its first weights and its steps so far.
 
     Args:
-        count: the number of steps K of a round.
+        steps: K, or K of each rank; the round then lasts for the largest.
     """
 
     has_branches = True
     has_own_slots = True
 
-    def __init__(self, count: int):
-        self._count = count
+    def __init__(self, steps: int | list[int]):
+        self._steps = steps
+        self._count = steps if isinstance(steps, int) else max(steps)
         self._taken = None
         self._with_rows: set[int] = set()  # variables whose gradients came as rows
 
@@ -36,7 +58,7 @@ class LocalSteps(Exchange):
             raise ValueError(
                 "steps_per_sync lets weights differ between replicas, and their moving averages "
                 "with them; use use_ema=False. Received: "
-                f"steps_per_sync={self._count} for {optimizer.name!r} with use_ema=True."
+                f"steps_per_sync={self._steps} for {optimizer.name!r} with use_ema=True."
             )
 
     @override
@@ -55,11 +77,11 @@ class LocalSteps(Exchange):
 
     @override
     def get_config(self) -> dict:
-        return {"mode": "delta", "steps_per_sync": self._count}
+        return {"mode": "delta", "steps_per_sync": self._steps}
 
     @override
     def around_step(self, strategy, step):
-        """The K-th step ends the round."""
+        """The K-th call ends the round; a rank with fewer steps takes them in its first calls."""
         # Weights that were loaded or set since the last round count as its start.
         tf.cond(tf.equal(self._taken.value, 0), lambda: self._begin(strategy), lambda: None)
         self._decay_start(strategy)
@@ -72,6 +94,28 @@ class LocalSteps(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         rows = zip(variables, come_as_rows(strategy, grads))
         self._with_rows.update(id(variable) for variable, has_rows in rows if has_rows)
+        own_steps = self._own_steps(strategy)
+        if own_steps == self._count:
+            self._update(grads, variables, update, idle)
+            return
+        tf.cond(
+            self._taken.value < own_steps,
+            lambda: self._update(grads, variables, update, idle),
+            lambda: None,  # other ranks go on; weights and slots stay
+        )
+
+    def _own_steps(self, strategy) -> int:
+        if isinstance(self._steps, int):
+            return self._steps
+        communicator = strategy.extended.communicator
+        if len(self._steps) != communicator.size:
+            raise ValueError(
+                f"steps_per_sync needs a number for each of {communicator.size} ranks. "
+                f"Received: {len(self._steps)}, {self._steps}."
+            )
+        return self._steps[communicator.rank]
+
+    def _update(self, grads, variables, update, idle) -> None:
         if idle is None:
             update(grads)
             return

@@ -10,7 +10,7 @@ from typing_extensions import override
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
-from tf_adasum.optimizers.local_steps import LocalSteps
+from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks
 from tf_adasum.optimizers.micro_batches import MicroBatches
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
@@ -87,7 +87,7 @@ def wrap(
     optimizer: keras.optimizers.Optimizer,
     mode: str = "delta",
     accumulate: int = 1,
-    steps_per_sync: int = 1,
+    steps_per_sync: StepsPerSync = 1,
     divided_loss: bool | None = None,
     compression: Compression | None = None,
 ) -> keras.optimizers.Optimizer:
@@ -121,7 +121,10 @@ def wrap(
     steps_per_sync=K: K steps of every replica by itself, then w <- w_start + Adasum over the
     replicas of (w - w_start), with momenta as in delta mode. Weight decay also shrinks w_start,
     and so stays out of the change. Between the reductions replicas hold different weights; `fit`
-    ends with a reduction, and `optimizer.synchronize()` asks for one earlier.
+    ends with a reduction, and `optimizer.synchronize()` asks for one earlier. K may differ: where
+    rank p takes K_p steps, the round lasts for the largest K, and p takes its steps in the first K_p
+    calls and lets the gradients of the others go; `iterations` and schedules count all calls. With
+    `compression` this is CFedAvg (arXiv:2106.07155), there with the mean.
 
     The optimizer itself is changed and returned: it becomes an instance of a subclass of its
     class, with its learning rate, variables and settings. Create it inside `strategy.scope()`.
@@ -134,8 +137,9 @@ def wrap(
         mode: "delta" or "gradient".
         accumulate: micro-batches per step, from 1 to 65536; not with Keras' own
             `gradient_accumulation_steps`.
-        steps_per_sync: steps between reductions, from 1 to 65536; more than one in delta mode only,
-            without `use_ema` and Keras' own `gradient_accumulation_steps`.
+        steps_per_sync: steps between reductions, from 1 to 65536, or one number for each rank, as a
+            list or a function of the rank; more than one in delta mode only, without `use_ema` and
+            Keras' own `gradient_accumulation_steps`.
         divided_loss: whether the loss, and so its gradient, comes divided by N. None: in own
             loops it does, in `fit` and `train_on_batch` it does not. False: never, for own loops
             that take a plain mean or sum. True: always, for a `train_step` that divides by itself;
@@ -171,6 +175,7 @@ def wrap(
             f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
         )
     _check_wrappable(optimizer, mode)
+    steps_per_sync = steps_of_ranks(steps_per_sync)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss, compression)
         return optimizer
@@ -194,8 +199,12 @@ def _accumulation(optimizer: keras.optimizers.Optimizer, count: int) -> Accumula
     return KerasAccumulation() if optimizer.gradient_accumulation_steps else Accumulation()
 
 
-def _exchange(mode: str, steps_per_sync: int) -> Exchange:
-    return LocalSteps(steps_per_sync) if steps_per_sync > 1 else _EXCHANGES[mode]()
+def _exchange(mode: str, steps_per_sync: int | list[int]) -> Exchange:
+    return LocalSteps(steps_per_sync) if _most(steps_per_sync) > 1 else _EXCHANGES[mode]()
+
+
+def _most(count: int | list[int]) -> int:
+    return max(count) if isinstance(count, list) else count
 
 
 def _check_wrappable(optimizer: object, mode: str) -> None:
@@ -222,15 +231,22 @@ def _check_wrappable(optimizer: object, mode: str) -> None:
         )
 
 
-def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) -> None:
+def _is_count(value: object) -> bool:
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return is_int and 1 <= value <= _MOST_CALLS
+
+
+def _check_settings(
+    optimizer, mode: str, accumulate: int, steps_per_sync: int | list[int]
+) -> None:
     for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
-        is_int = isinstance(value, int) and not isinstance(value, bool)
-        if not is_int or not 1 <= value <= _MOST_CALLS:
+        of_ranks = value if isinstance(value, list) and name == "steps_per_sync" else [value]
+        if not of_ranks or not all(map(_is_count, of_ranks)):
             raise ValueError(
                 f"{name} must be an integer >= 1, and at most {_MOST_CALLS}. Received: "
                 f"{name}={value!r}."
             )
-        if value == 1:
+        if _most(value) == 1:
             continue
         if optimizer.gradient_accumulation_steps:
             raise ValueError(
@@ -243,7 +259,7 @@ def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int) 
                 f"wrap with {name} needs an optimizer that is not built: its variables are made "
                 f"with the others. Received: {name}={value} for {optimizer.name!r}, built."
             )
-    if steps_per_sync > 1 and mode != "delta":
+    if _most(steps_per_sync) > 1 and mode != "delta":
         raise ValueError(
             "steps_per_sync reduces changes of the weights; use mode='delta'. "
             f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
