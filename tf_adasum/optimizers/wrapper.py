@@ -122,8 +122,8 @@ def wrap(
     replicas of (w - w_start), with momenta as in delta mode. Weight decay also shrinks w_start,
     and so stays out of the change. Between the reductions replicas hold different weights; `fit`
     ends with a reduction, and `optimizer.synchronize()` asks for one earlier. K may differ: where
-    rank p takes K_p steps, the round lasts for the largest K, and p takes its steps in the first K_p
-    calls and lets the gradients of the others go; `iterations` and schedules count all calls. With
+    rank p takes K_p steps, the round lasts for the largest K; p takes its steps in the first K_p
+    calls and lets the gradients of the others go. `iterations` and schedules count all calls. With
     `compression` this is CFedAvg (arXiv:2106.07155), there with the mean.
 
     The optimizer itself is changed and returned: it becomes an instance of a subclass of its
@@ -236,9 +236,7 @@ def _is_count(value: object) -> bool:
     return is_int and 1 <= value <= _MOST_CALLS
 
 
-def _check_settings(
-    optimizer, mode: str, accumulate: int, steps_per_sync: int | list[int]
-) -> None:
+def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int | list[int]) -> None:
     for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
         of_ranks = value if isinstance(value, list) and name == "steps_per_sync" else [value]
         if not of_ranks or not all(map(_is_count, of_ranks)):
