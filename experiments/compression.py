@@ -14,16 +14,21 @@ from typing import Any
 from tabulate import tabulate
 
 from experiments import plots, tasks
-from experiments.compression_lines import FAMILIES, WARM_UP
-from experiments.encoded_exchange import share_of_bytes
+from experiments.compression_lines import FAMILIES
+from experiments.encoded_exchange import share_of_bytes, share_of_sketches
+from experiments.exchanging_optimizers import SketchedOptimizer
 from experiments.experiment import Experiment, Run, select
 from experiments.method import Method
 from experiments.workers import Workers
 
 NUMBERS = (8, 32)
-# Of tasks, both with the network of one hidden layer.
+# Of tasks, both with a network of one hidden layer.
 EPOCHS = {"generated": 2, "digits": 20}
-TASKS = {"generated": tasks.generated, "digits": tasks.flat_digits}
+HIDDEN = 512
+TASKS = {
+    "generated": lambda: tasks.generated(hidden=HIDDEN),
+    "digits": lambda: tasks.flat_digits(hidden=HIDDEN),
+}
 BATCH = 32
 CHOOSING, JUDGED = (100,), (0, 1, 2, 3, 4)
 
@@ -81,7 +86,7 @@ def run(settings: dict[str, Any]) -> dict[str, float]:
 @functools.lru_cache(maxsize=1)
 def _workers(task: str, number: int, family: str, line: str) -> Workers:
     chosen, learned = FAMILIES[family].lines[line], TASKS[task]()
-    steps = EPOCHS[task] * (len(learned.train.labels) // (number * BATCH))
+    steps = _num_steps(task, number)
     method = Method(
         chosen.reduction,
         lambda: chosen.make(steps),
@@ -91,18 +96,27 @@ def _workers(task: str, number: int, family: str, line: str) -> Workers:
         compression=chosen.compression,
         keeps_lost=chosen.keeps_lost,
         steps_per_sync=chosen.steps_per_sync,
+        exchanging=chosen.exchanging,
     )
     return Workers(learned, number, method)
 
 
+def _num_steps(task: str, number: int) -> int:
+    return EPOCHS[task] * (len(TASKS[task]().train.labels) // (number * BATCH))
+
+
 @functools.cache
 def _fewer_bytes(task: str, number: int, family: str, line: str) -> tuple[float, float]:
-    """How many times less an exchange takes once it is encoded, and all of a training's."""
+    """How many times less an encoded exchange takes, and all that a training exchanges."""
     chosen = FAMILIES[family].lines[line]
     weights = [variable.value for variable in TASKS[task]().build().trainable_variables]
-    share = share_of_bytes(weights, chosen.compression, number) / chosen.steps_per_sync
-    plain = WARM_UP if chosen.mode == "momentum" else 0
-    return 1 / share, 1 / (plain + (1 - plain) * share)
+    share = (
+        share_of_sketches(weights, chosen.make(1))
+        if chosen.exchanging is SketchedOptimizer
+        else share_of_bytes(weights, chosen.compression, number)
+    )
+    exchanges = chosen.exchanges(_num_steps(task, number))
+    return 1 / share, 1 / (exchanges.plain + exchanges.encoded * share)
 
 
 def _tests(runs: list[Run], kind: dict[str, Any], rate: float) -> list[float]:
@@ -128,7 +142,7 @@ def _cells(runs: list[Run], task: str, family: str, line: str) -> Iterator[str]:
     for number in NUMBERS:
         kind = {"task": task, "workers": number, "family": family, "line": line}
         encoded, whole = _fewer_bytes(task, number, family, line)
-        yield f"{encoded:.0f}x" + (f" ({whole:.1f}x)" if whole != encoded else "")
+        yield f"{encoded:.0f}x" + (f", in all {whole:.1f}x" if whole != encoded else "")
         yield plots.percent(_tests(runs, kind, untouched))
         tuned = best_rate(runs, kind)
         yield f"{plots.percent(_tests(runs, kind, tuned))} at {tuned:g}"

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+import tf_adasum as adasum
 from tf_adasum.collectives.compressed_simulation import arriving
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.compression.state import encoded_bytes
+from tf_adasum.optimizers.sketch_exchange import num_candidates
 
 
 class EncodedExchange:
@@ -86,3 +88,18 @@ def share_of_bytes(
             own = encoded_bytes(compression, n, dtype, number)
         encoded += own
     return encoded / plain
+
+
+def share_of_sketches(
+    weights: Sequence[tf.Variable], optimizer: adasum.optimizers.SketchedSGD
+) -> float:
+    """What tables and values of Sketched SGD take, of what weights take as they are."""
+    plain = sent = 0
+    for weight in weights:
+        n, sketch = weight.shape.num_elements(), optimizer.sketch_of(weight)
+        plain += n
+        if sketch is not None:
+            values = num_candidates(sketch, optimizer.num_exchanged(sketch))
+            n = sketch.rows * sketch.columns + values
+        sent += n
+    return sent / plain

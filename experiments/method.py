@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import tf_adasum as adasum
+from experiments.exchanging_optimizers import ExchangingOptimizer
 from experiments.worker_optimizers import MakeOptimizer
 
 
@@ -14,7 +15,7 @@ class Method(NamedTuple):
     Args:
         reduction: "adasum", "mean" or "sum"; with one worker there is nothing to reduce.
         make_optimizer: returns a Keras optimizer.
-        mode: "delta" or "gradient", or "momentum" for optimizers of tf_adasum's that exchange it.
+        mode: "delta" or "gradient".
         elementwise: whether the optimizer looks at single elements only.
         batch: examples of each worker and step.
         hosts: the workers are dealt to so many hosts in a row; each host reduces its own first.
@@ -22,6 +23,8 @@ class Method(NamedTuple):
         compression: how what is reduced travels; None: as it is.
         keeps_lost: whether what encoding loses is added to what travels next.
         steps_per_sync: steps of each worker by itself between two reductions, in delta mode.
+        exchanging: what makes the steps of an optimizer that exchanges something of its own; `mode`
+            is "gradient" then.
     """
 
     reduction: str
@@ -34,3 +37,4 @@ class Method(NamedTuple):
     compression: adasum.compression.Compression | None = None
     keeps_lost: bool = True
     steps_per_sync: int = 1
+    exchanging: type[ExchangingOptimizer] | None = None

@@ -55,15 +55,16 @@ class Task(NamedTuple):
 
 
 @functools.cache
-def generated(features: int = 64, noise: float = 1.2) -> Task:
+def generated(features: int = 64, noise: float = 1.2, hidden: int = 128) -> Task:
     """Ten classes of four Gaussian clouds each, 60,000 examples.
 
     Args:
         features: of an example. The centres of the clouds are drawn from N(0, 1) in each.
         noise: standard deviation of an example from its centre.
+        hidden: units of the network's one hidden layer.
 
     Returns:
-        The task, with a network of one hidden layer of 128 units.
+        The task.
     """
     random = np.random.default_rng(0)
     centres = random.standard_normal((CLASSES, 4, features))
@@ -75,16 +76,15 @@ def generated(features: int = 64, noise: float = 1.2) -> Task:
         return Examples(inputs.astype(np.float32), labels.astype(np.int32))
 
     def build() -> keras.Model:
-        return _perceptron((features,))
+        return _perceptron((features,), hidden)
 
     return Task("generated", draw(60_000), draw(10_000), draw(10_000), build)
 
 
-def _perceptron(shape: tuple[int, ...]) -> keras.Model:
-    """A hidden layer of 128."""
+def _perceptron(shape: tuple[int, ...], hidden: int) -> keras.Model:
     layers = keras.layers
-    hidden = layers.Dense(128, activation="relu")
-    return keras.Sequential([keras.Input(shape), layers.Flatten(), hidden, layers.Dense(CLASSES)])
+    first = layers.Dense(hidden, activation="relu")
+    return keras.Sequential([keras.Input(shape), layers.Flatten(), first, layers.Dense(CLASSES)])
 
 
 @functools.cache
@@ -115,11 +115,11 @@ def digits() -> Task:
 
 
 @functools.cache
-def flat_digits() -> Task:
+def flat_digits(hidden: int = 128) -> Task:
     """The digits, and the network of the generated task, which costs a tenth."""
     convolutional = digits()
     shape = convolutional.train.inputs.shape[1:]
-    return convolutional._replace(build=lambda: _perceptron(shape), compiled_to=0)
+    return convolutional._replace(build=lambda: _perceptron(shape, hidden), compiled_to=0)
 
 
 @functools.cache

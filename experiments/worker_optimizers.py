@@ -23,7 +23,7 @@ class StackedOptimizer:
     def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable], number: int):
         self._weights = weights
         self._stacked = [tf.Variable(tf.stack([weight] * number)) for weight in weights]
-        self._optimizer = _Fresh(make, self._stacked)
+        self._optimizer = Fresh(make, self._stacked)
 
     def reset(self, rate: float) -> None:
         """Forgets all, and takes this learning rate."""
@@ -59,44 +59,6 @@ class StackedOptimizer:
         return [new - old for new, old in zip(self._stacked, self._weights)]
 
 
-class MomentumOptimizer:
-    """One of tf_adasum's optimizers that exchange momenta, for all workers.
-
-    They share momentum and variance: each worker's own momentum is made of the common one.
-
-    Args:
-        make: returns a new `OneBitAdam` or `OneBitLamb`.
-        weights: the common ones.
-    """
-
-    def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable]):
-        self._weights = weights
-        self._fresh = _Fresh(make, weights)
-        self.reset, self.set_rate = self._fresh.reset, self._fresh.set_rate
-
-    def step(self, gradients: Sequence[tf.Tensor], exchange: Callable) -> None:
-        """Moves the common weights.
-
-        Args:
-            gradients: of every variable, stacked over the workers.
-            exchange: reduces momenta that are stacked so, once the variance is frozen.
-        """
-        optimizer = self._fresh.optimizer
-
-        def by_gradients() -> None:
-            means = [tf.reduce_mean(gradient, axis=0) for gradient in gradients]
-            optimizer.apply(means, self._weights)
-
-        def by_momenta() -> None:
-            pairs = zip(gradients, self._weights)
-            reduced = exchange([optimizer.own_momentum(*pair) for pair in pairs])
-            for momentum, weight in zip(reduced, self._weights):
-                optimizer.step_by(momentum, weight)
-            optimizer.iterations.assign_add(1)
-
-        tf.cond(optimizer.is_frozen(), by_momenta, by_gradients)
-
-
 class SeparateOptimizers:
     """An optimizer for each worker, for those that look at a whole variable (LAMB, LARS).
 
@@ -109,7 +71,7 @@ class SeparateOptimizers:
     def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable], number: int):
         self._weights, self._number = weights, number
         self._own = [tf.Variable(weight) for weight in weights]
-        self._optimizer = _Fresh(make, self._own)
+        self._optimizer = Fresh(make, self._own)
         self._slots = self._optimizer.slots()
         self._of_workers = [tf.Variable(tf.stack([slot.value] * number)) for slot in self._slots]
 
@@ -142,7 +104,7 @@ class SeparateOptimizers:
         return [new - old for new, old in zip(self._own, self._weights)]
 
 
-class _Fresh:
+class Fresh:
     """A Keras optimizer that can begin anew, so that a traced step serves many runs."""
 
     def __init__(self, make: MakeOptimizer, variables: list[tf.Variable]):
@@ -152,11 +114,13 @@ class _Fresh:
         self.apply = self.optimizer.apply
 
     def reset(self, rate: float) -> None:
+        """Forgets all, and takes this learning rate."""
         for variable, value in zip(self.optimizer.variables, self._first):
             variable.assign(value)
         self.set_rate(rate)
 
     def set_rate(self, rate: float) -> None:
+        """Takes this learning rate from now on."""
         self.optimizer.learning_rate = np.float32(rate)
 
     def slots(self) -> list[keras.Variable]:

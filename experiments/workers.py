@@ -10,13 +10,10 @@ import tensorflow as tf
 
 import tf_adasum as adasum
 from experiments.encoded_exchange import EncodedExchange
+from experiments.exchanging_optimizers import ExchangingOptimizer
 from experiments.method import Method
 from experiments.tasks import Examples, Task
-from experiments.worker_optimizers import (
-    MomentumOptimizer,
-    SeparateOptimizers,
-    StackedOptimizer,
-)
+from experiments.worker_optimizers import SeparateOptimizers, StackedOptimizer
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 
 
@@ -69,8 +66,8 @@ class Workers:
         self._steps = tf.function(self._take_steps)
 
     def _made_optimizer(self, method: Method):
-        if method.mode == "momentum":
-            return MomentumOptimizer(method.make_optimizer, self._weights)
+        if method.exchanging is not None:
+            return method.exchanging(method.make_optimizer, self._weights, self._number)
         kind = StackedOptimizer if method.elementwise else SeparateOptimizers
         number = self._number if method.mode == "delta" else 1
         return kind(method.make_optimizer, self._weights, number)
@@ -138,13 +135,15 @@ class Workers:
         for i in tf.range(count):
             first = i * self._steps_per_sync
             steps, losses = own_steps(order[first : first + self._steps_per_sync])
-            if self._mode == "momentum":
-                self._optimizer.step(steps, self._combine)
+            if isinstance(self._optimizer, ExchangingOptimizer):
+                self._optimizer.step(steps, self._reduced, self._combine)
             else:
                 combined = self._combine(steps)
                 orthogonality = orthogonality.write(i, _orthogonality(combined, steps))
                 self._move_by(combined)
             total += tf.reduce_mean(losses)
+        if isinstance(self._optimizer, ExchangingOptimizer):
+            self._optimizer.end(self._combine)
         return total / tf.cast(count, tf.float32), orthogonality.stack()
 
     def _move_by(self, combined: list[tf.Tensor]) -> None:
@@ -157,8 +156,11 @@ class Workers:
         """What every worker hands over, stacked, and the loss of each; `drawn` is [K, N, batch]."""
         if self._steps_per_sync > 1:
             return self._own_rounds(drawn)
-        steps, losses, statistics = tf.vectorized_map(
-            lambda drawn: self._gradients(drawn, self._weights), drawn[0]
+        own = getattr(self._optimizer, "own_weights", None)
+        steps, losses, statistics = (
+            tf.vectorized_map(lambda drawn: self._gradients(drawn, self._weights), drawn[0])
+            if own is None
+            else self._gradients_at(own, drawn[0])
         )
         self._remember(statistics)
         if self._mode == "delta":
@@ -169,16 +171,18 @@ class Workers:
         of_steps = []
 
         def gradients_of(step: int, stacked: list[tf.Variable]) -> list[tf.Tensor]:
-            weights = [tf.convert_to_tensor(variable) for variable in stacked]
-            gradients, losses, statistics = tf.vectorized_map(
-                lambda own: self._gradients(own[0], own[1]), (drawn[step], weights)
-            )
+            gradients, losses, statistics = self._gradients_at(stacked, drawn[step])
             self._remember(statistics)
             of_steps.append(losses)
             return gradients
 
         changes = self._optimizer.round(gradients_of, self._steps_per_sync)
         return changes, tf.reduce_mean(tf.stack(of_steps), axis=0)
+
+    def _gradients_at(self, stacked: list[tf.Variable], drawn: tf.Tensor) -> tuple:
+        """Of every worker at its own weights."""
+        weights = [tf.convert_to_tensor(variable) for variable in stacked]
+        return tf.vectorized_map(lambda own: self._gradients(own[0], own[1]), (drawn, weights))
 
     def _remember(self, statistics: list[tf.Tensor]) -> None:
         for variable, of_workers in zip(self._statistics, statistics):

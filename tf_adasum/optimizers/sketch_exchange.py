@@ -17,6 +17,11 @@ from tf_adasum.optimizers.parts import Exchange
 _CANDIDATES = 4
 
 
+def num_candidates(sketch: CountSketch, num_exchanged: int) -> int:
+    """Returns how many places are looked at for so many that are exchanged."""
+    return min(_CANDIDATES * num_exchanged, sketch.num_elements)
+
+
 class SketchingOptimizer(Protocol):
     """What the exchange asks of the optimizer; of one variable of one replica."""
 
@@ -82,13 +87,12 @@ class SketchExchange(Exchange):
         ]
         merged = iter(self._reduced(strategy, tables, "mean", "sketches") if tables else [])
         return [
-            None if sketch is None else sketch.heaviest(next(merged), self._num_candidates(sketch))
+            None if sketch is None else self._candidates_of(sketch, next(merged))
             for sketch in sketches
         ]
 
-    def _num_candidates(self, sketch: CountSketch) -> int:
-        wanted = _CANDIDATES * self._optimizer.num_exchanged(sketch)
-        return min(wanted, sketch.num_elements)
+    def _candidates_of(self, sketch: CountSketch, table: tf.Tensor) -> tf.Tensor:
+        return sketch.heaviest(table, num_candidates(sketch, self._optimizer.num_exchanged(sketch)))
 
     def _heaviest(
         self, sketch: CountSketch, candidates: tf.Tensor, values: tf.Tensor
