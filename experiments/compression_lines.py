@@ -22,7 +22,7 @@ LEAST_ELEMENTS = 500
 # Of the steps, those before momenta travel encoded, or before steps are local.
 WARM_UP = 0.2
 VARIANCE_INTERVAL, MOST_LOCAL_STEPS = 4, 8
-SKETCHED = {"fraction": 0.001, "sketch_fraction": 0.04, "least_elements": LEAST_ELEMENTS}
+SKETCHED = {"fraction": 0.005, "sketch_fraction": 0.029, "least_elements": LEAST_ELEMENTS}
 
 
 class Exchanges(NamedTuple):
