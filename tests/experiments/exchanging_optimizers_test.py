@@ -35,9 +35,7 @@ def _weights(kind, make, reduction, number_of_steps):
 
     @tf.function
     def step(gradients):
-        workers.step(
-            [gradients], reduce, lambda x: exchange.results(reduce(exchange.arriving(x)))
-        )
+        workers.step([gradients], reduce, lambda x: exchange.results(reduce(exchange.arriving(x))))
 
     gradients, weights = drawn_gradients(number_of_steps, NUMBER), []
     for of_workers in gradients:
