@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cc/algorithms/chunks.h"
+#include "cc/algorithms/combine_tree.h"
 #include "cc/algorithms/for_each_peer.h"
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/schedule.h"
@@ -20,8 +21,6 @@ namespace {
 constexpr int64_t kLeastSlots = 2;
 // Receiving result i + 1 from all peers proves that they have read result i.
 constexpr int64_t kResultSlots = 2;
-// What is combined at a time, node of the tree by node.
-constexpr int64_t kTileBytes = int64_t{32} << 10;
 
 // One allreduce of a vector of B bytes on N leaves, in chunks of S bytes of every part. Passes over
 // memory, where slots of S bytes stay in a cache:
@@ -82,13 +81,13 @@ class Direct {
     return buffer_.Extra() + num_slots_ * slot_bytes_ + i % kResultSlots * slice_bytes_;
   }
   const void*& Theirs(int64_t i, int peer) { return theirs_[i * size_ + peer]; }
-  // Packed values of chunk i of the own part from element `begin` on, of every leaf; null for the
-  // own, which are where they are.
-  std::vector<const void*> Runs(int64_t i, int64_t begin);
+  // Packed values of chunk i of the own part, of every leaf; null for the own, which are where they
+  // are.
+  std::vector<const void*> Runs(int64_t i);
 
   std::vector<Stack> Stacks(int64_t i, void* out) {
     const Range own = chunks_.keep(i);
-    return buffer_.Stacks(own, Runs(i, own.begin), out, Part(rank_).begin);
+    return buffer_.Stacks(own, Runs(i), out, Part(rank_).begin);
   }
 
   bool LearnWeights();
@@ -96,7 +95,6 @@ class Direct {
   void Offer(int64_t i);
   void CombineChunks();
   void CombineChunk(int64_t i);
-  void CombineTile(Range tile, std::vector<const void*> runs, char* result);
   void GiveBack(int64_t i);
 
   const LeafTensors& tensors_;
@@ -140,11 +138,10 @@ void Direct::Offer(int64_t i) {
       [&](int peer, const void* theirs) { Theirs(i, peer) = theirs; });
 }
 
-std::vector<const void*> Direct::Runs(int64_t i, int64_t begin) {
+std::vector<const void*> Direct::Runs(int64_t i) {
   std::vector<const void*> runs(size_);
-  const int64_t skip = buffer_.Bytes({chunks_.keep(i).begin, begin});
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) runs[peer] = At(Theirs(i, peer), skip);
+    if (peer != rank_) runs[peer] = Theirs(i, peer);
   }
   return runs;
 }
@@ -181,25 +178,9 @@ void Direct::CombineChunk(int64_t i) {
     return arithmetic_.CombineStacks(buffer_.dtype(), size_, Stacks(i, ResultSlot(i)),
                                      weights_.data());
   }
-  // Node by node, as much at a time as stays in the first caches on the way.
   const Range own = chunks_.keep(i);
-  const int64_t tile = buffer_.Elements(kTileBytes * arithmetic_.Width());
-  for (int64_t begin = own.begin; begin < own.end; begin += tile) {
-    const Range part{begin, std::min(begin + tile, own.end)};
-    CombineTile(part, Runs(i, begin), ResultSlot(i) + buffer_.Bytes({own.begin, begin}));
-  }
-}
-
-void Direct::CombineTile(Range tile, std::vector<const void*> runs, char* result) {
-  const int64_t tile_bytes = buffer_.Bytes(tile);
-  char* const between = static_cast<char*>(scratch_.receive.Get(size_ * tile_bytes));
-  for (const TreeNode& node : tree_) {
-    char* const out = node.is_final ? result : between + node.left * tile_bytes;
-    const std::vector<Piece> pieces =
-        buffer_.Pieces(tile, runs[node.left], runs[node.right], out, node.is_final);
-    reduction_.Combine({buffer_.dtype(), pieces, node.leaves, node.is_final, {}, arithmetic_});
-    runs[node.left] = out;
-  }
+  char* const between = static_cast<char*>(scratch_.receive.Get(BytesBetween(size_, arithmetic_)));
+  CombineTree(buffer_, context_, tree_, own, Runs(i), ResultSlot(i), between);
 }
 
 // Everybody fetches every part of the result.

@@ -6,6 +6,7 @@
 #include "cc/algorithms/direct.h"
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/halving_doubling.h"
+#include "cc/algorithms/network_direct.h"
 #include "cc/algorithms/recursive_doubling.h"
 #include "cc/algorithms/schedule.h"
 #include "cc/algorithms/shared_tensors.h"
@@ -15,8 +16,8 @@ namespace adasum {
 
 Algorithm SelectAlgorithm(const Transport& transport, int64_t num_bytes) {
   if (num_bytes <= transport.ShortBytes()) return Algorithm::kRecursiveDoubling;
-  const bool is_direct = transport.size() <= kMostOperands && AllShareMemory(transport);
-  return is_direct ? Algorithm::kDirect : Algorithm::kRecursiveHalving;
+  if (transport.size() <= kMostOperands && AllShareMemory(transport)) return Algorithm::kDirect;
+  return SuitsNetworkDirect(transport) ? Algorithm::kNetworkDirect : Algorithm::kRecursiveHalving;
 }
 
 Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithmetic& arithmetic) {
@@ -82,6 +83,7 @@ void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
   const Algorithm algorithm = SelectAlgorithm(context.transport, num_bytes);
   if (algorithm == Algorithm::kRecursiveDoubling) return RecursiveDoubling(tensors, context);
   if (algorithm == Algorithm::kDirect && Direct(tensors, context)) return;
+  if (algorithm == Algorithm::kNetworkDirect && NetworkDirectAllreduce(tensors, context)) return;
   HalvingDoubling(tensors, context);
 }
 

@@ -11,6 +11,8 @@ enum class Algorithm {
   kRecursiveHalving,
   // Every rank reads a part of all vectors, and then the other parts of the result: 2 (N - 1) / N.
   kDirect,
+  // The same in messages, for few ranks between hosts whose number is no power of two.
+  kNetworkDirect,
   // log2(p) times the bytes in the fewest messages, and no moments.
   kRecursiveDoubling,
 };

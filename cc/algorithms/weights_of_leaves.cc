@@ -17,7 +17,8 @@ std::vector<double> SumOverLeaves(Transport& transport, std::vector<double> gram
   std::vector<double> all(size * count);
   auto send = [&](int peer) { return Send{peer, grams.data(), num_bytes}; };
   auto receive = [&](int peer) { return Recv{peer, &all[peer * count], num_bytes}; };
-  if (num_bytes <= transport.ShortBytes()) {
+  // What is sent alone waits for its receiver elsewhere.
+  if (num_bytes <= transport.ShortBytes() && AllShareMemory(transport)) {
     ForEachPeer(transport, [&](int peer) { transport.SendRecv(send(peer), {peer, nullptr, 0}); });
     ForEachPeer(transport,
                 [&](int peer) { transport.SendRecv({peer, nullptr, 0}, receive(peer)); });

@@ -10,7 +10,7 @@ int64_t BytesSent(int rank, int size, int64_t num_elements, int64_t element_byte
   constexpr int64_t kMomentBytes = 3 * sizeof(double);
   const Schedule schedule = MakeSchedule(rank, size, num_elements);
   const int64_t num_levels = static_cast<int64_t>(schedule.levels.size());
-  if (algorithm == Algorithm::kDirect) {
+  if (algorithm == Algorithm::kDirect || algorithm == Algorithm::kNetworkDirect) {
     const int64_t own = PartOf(rank, size, num_elements).size();
     const int64_t gram_bytes = int64_t{size} * (size + 1) / 2 * sizeof(double);
     return (num_elements - own + (size - 1) * own) * element_bytes +

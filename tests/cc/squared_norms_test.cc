@@ -86,7 +86,7 @@ void CheckMessages(const Outcome& plain, const Outcome& measured) {
     const bool halves = plain.algorithm == Algorithm::kRecursiveHalving;
     CHECK_EQ(measured.num_messages[rank] - plain.num_messages[rank],
              int64_t{gives_back && halves && plain.num_messages[rank] > 0});
-    if (plain.algorithm == Algorithm::kDirect) {
+    if (plain.algorithm == Algorithm::kDirect || plain.algorithm == Algorithm::kNetworkDirect) {
       CHECK_EQ(measured.bytes_sent[rank], plain.bytes_sent[rank]);
     }
   }

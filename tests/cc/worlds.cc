@@ -71,10 +71,18 @@ class PostedTransport : public CopyingTransport {
   std::deque<Posted> posted_;
 };
 
+// Of the shortest vectors some are swapped whole.
+class NetworkTransport : public PostedTransport {
+ public:
+  using PostedTransport::PostedTransport;
+  int64_t ShortBytes() const override { return 64; }
+};
+
 }  // namespace
 
 const char* WireName(Wire wire) {
-  const char* names[] = {"threads", "copies", "shared memory", "shared tensors", "posted"};
+  const char* names[] = {"threads",        "copies", "shared memory",
+                         "shared tensors", "posted", "network"};
   return names[static_cast<int>(wire)];
 }
 
@@ -107,6 +115,8 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
       transports_.push_back(std::make_unique<ThreadTransport>(hub_->get(), rank));
     } else if (wire == Wire::kPosted) {
       transports_.push_back(std::make_unique<PostedTransport>(hub_->get(), rank));
+    } else if (wire == Wire::kNetwork) {
+      transports_.push_back(std::make_unique<NetworkTransport>(hub_->get(), rank));
     } else {
       transports_.push_back(std::make_unique<CopyingTransport>(hub_->get(), rank));
     }

@@ -17,9 +17,11 @@ enum class Wire {
   kCopies,         // the same, with a copy of every message, as a network makes it
   kSharedMemory,   // as between processes of one host
   kSharedTensors,  // the same, and ranks reach each other's tensors in the arena
-  kPosted,  // copies whose exchanges are posted ahead: a breach of Post's contract is an error
+  kPosted,   // copies whose exchanges are posted ahead: a breach of Post's contract is an error
+  kNetwork,  // the same, and as between hosts of one rank: all algorithms for them
 };
-constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory, Wire::kPosted};
+constexpr Wire kWires[] = {Wire::kThreads, Wire::kCopies, Wire::kSharedMemory, Wire::kPosted,
+                           Wire::kNetwork};
 const char* WireName(Wire wire);
 
 // The ranks' ends of one wire. What they wait by stays where it is for the life of the world; ranks

@@ -22,6 +22,7 @@ class Clocks:
         self, cluster: Cluster, constants: Constants, host: np.ndarray, link_share: float = 1.0
     ):
         self._host = host
+        self.is_spread = len(set(host)) == len(host) > 1
         self._turns = cluster.ranks_per_core
         self._bytes_per_second = constants.network_gbit_s / 8 * 1e9 * link_share
         self._far_round = constants.network_round_us * 1e-6
@@ -63,9 +64,16 @@ class Clocks:
             is_far, far, near + np.where(phase.peer == NOBODY, 0, hidden)
         )
 
-    def meet_all(self, rounds: float) -> None:
-        """All ranks of the group, on one host, wait for each other so many times."""
-        self.seconds = np.full_like(self.seconds, self.seconds.max() + rounds * self.near_round)
+    def meet_all(self, rounds: float, sent_bytes: np.ndarray | int = 0) -> None:
+        """All ranks of the group exchange with each other.
+
+        Args:
+            rounds: on one host, how often they wait for each other.
+            sent_bytes: of each rank, where each is on a host of its own: all under way at once.
+        """
+        wire = np.max(sent_bytes) / self._bytes_per_second + self._far_round
+        exchanged = wire if self.is_spread else rounds * self.near_round
+        self.seconds = np.full_like(self.seconds, self.seconds.max() + exchanged)
 
     def negotiate(self) -> None:
         """The round before a request, and all that ranks of several hosts agree on."""

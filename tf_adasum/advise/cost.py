@@ -129,7 +129,7 @@ class Model:
         size = len(hosts)
         if ELEMENT_BYTES * elements <= schedule.SHORT_BYTES:
             phases = schedule.doubling(size, elements)
-        elif size <= schedule.MOST_DIRECT and (hosts == hosts[0]).all():
+        elif self._is_direct(hosts):
             phases = schedule.direct(size, elements, variables, chunk)
         else:
             phases = schedule.halving(size, elements, variables, chunk)
@@ -141,6 +141,14 @@ class Model:
             block.take(phase)
             sent_bytes, messages = sent_bytes + phase.sent_bytes, messages + phase.messages
         return Prediction(block.clocks.seconds.max(), sent_bytes, messages)
+
+    @staticmethod
+    def _is_direct(hosts: np.ndarray) -> bool:
+        """Few ranks of one host; or each of its own, where their number is no power of two."""
+        size = len(hosts)
+        if size > schedule.MOST_DIRECT:
+            return False
+        return (hosts == hosts[0]).all() or (len(set(hosts)) == size and size & (size - 1) != 0)
 
     def _coldness(self, sizes: list[int]) -> float:
         """How much of the vectors of all ranks of a machine comes from memory, not its cache.
@@ -256,7 +264,8 @@ class _Block:
         rounds = phase.messages.max() / (self._size - 1)
         if phase.kind == "offer":
             slots = min(max(2, _PACKED_CHUNKS // (self._size - 1)), max(rounds, 1))
-            again = (rounds - slots) / max(rounds, 1) if self._has_moments else 0
+            is_packed_twice = self._has_moments and not clocks.is_spread
+            again = (rounds - slots) / max(rounds, 1) if is_packed_twice else 0
             whole = phase.sent_bytes.max() + phase.combined_bytes.max()
             clocks.work(phase.sent_bytes * passes.pack * (1 + again))
             if self._has_moments:
@@ -265,7 +274,7 @@ class _Block:
                 clocks.work(whole * passes.add)
         elif phase.kind == "results":
             clocks.work(phase.combined_bytes * passes.deliver)
-        clocks.meet_all(max(rounds, 1))
+        clocks.meet_all(max(rounds, 1), phase.sent_bytes)
 
 
 def _on_hosts(of_one: Prediction, hosts: int) -> Prediction:

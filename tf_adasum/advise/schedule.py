@@ -1,10 +1,10 @@
 """What the ranks exchange in an allreduce, phase by phase: bytes and messages of every rank.
 
-The integers of cc/algorithms/schedule.h, halving.cc, direct.cc and recursive_doubling.cc, for all
-ranks at once; //tests/scale:schedule_test holds them equal to what the C++ algorithms send. A
-message is one call of the transport that sends something; barriers are not counted, here and there.
-Tensors in the arena, which ranks of a host read where they lie (cc/algorithms/zero_copy.h), are not
-modelled: all is packed here.
+The integers of cc/algorithms/schedule.h, halving.cc, direct.cc, network_direct.cc and
+recursive_doubling.cc, for all ranks at once; //tests/scale:schedule_test holds them equal to what
+the C++ algorithms send. A message is one call of the transport that sends something; barriers are
+not counted, here and there. Tensors in the arena, which ranks of a host read where they lie
+(cc/algorithms/zero_copy.h), are not modelled: all is packed here.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def doubling(size: int, elements: int) -> Iterator[Phase]:
 
 
 def direct(size: int, elements: int, variables: int, chunk_bytes: int) -> Iterator[Phase]:
-    """Few ranks of one host: every rank combines one part of all vectors."""
+    """Every rank combines one part of all vectors: few ranks, of one host or each of its own."""
     ones = np.ones(size, int)
     border = _whole_lines(-(-elements * np.arange(size + 1) // size))
     part = np.diff(np.minimum(border, elements))
