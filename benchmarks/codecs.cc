@@ -21,8 +21,8 @@
 namespace {
 
 constexpr int kRepetitions = 21;
-const char* const kCodecs[] = {"identity",   "float16",     "bfloat16",      "sign",
-                               "top_k:0.01", "quantized:4", "threshold:0.01"};
+const char* const kCodecs[] = {"identity",   "float16",     "bfloat16",       "sign",
+                               "top_k:0.01", "quantized:4", "threshold:0.01", "sketch:0.01:0.04:5"};
 
 double Seconds(const std::function<void()>& run) {
   const auto begin = std::chrono::steady_clock::now();

@@ -41,7 +41,7 @@ flags.DEFINE_list(
     "codec",
     [],
     "Codecs by which Adasum is timed, too: identity, float16, bfloat16, sign, top_k and threshold "
-    "(1 %), quantized (4 bits).",
+    "(1 %), quantized (4 bits), sketch (1 %, of 4 %).",
 )
 flags.DEFINE_string("run", None, "A module, and its arguments, to run in place of allreduces.")
 flags.DEFINE_string("json", None, "Where all figures are written.")

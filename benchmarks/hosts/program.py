@@ -28,6 +28,7 @@ CODECS = {
     "top_k": compression.TopK(0.01),
     "threshold": compression.Threshold(0.01),
     "quantized": compression.Quantized(4),
+    "sketch": compression.Sketch(0.01, 0.04),
 }
 # This host's end of the wire.
 _DEVICE = "eth0"

@@ -13,22 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "cc/compression/keys.h"
 #include "cc/compression/typed_codec.h"
 #include "cc/core/error.h"
 
 namespace adasum {
-
-// Bits in the order of the magnitudes, NaN behind the infinities.
-inline uint32_t KeyOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits & 0x7FFFFFFFu;
-}
-inline uint64_t KeyOf(double value) {
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits & 0x7FFFFFFFFFFFFFFFu;
-}
 
 template <typename T>
 class PairsCodec : public TypedCodec<T> {

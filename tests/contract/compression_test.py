@@ -22,8 +22,9 @@ CODECS = {
     "top_k": compression.TopK(0.1, least_elements=0),
     "quantized": compression.Quantized(4, least_elements=0),
     "threshold": compression.Threshold(0.1, least_elements=0),
+    "sketch": compression.Sketch(0.1, 0.5, 3, least_elements=0),
 }
-ARGUMENTS = {"top_k": (0.1,), "quantized": (4,), "threshold": (0.1,)}
+ARGUMENTS = {"top_k": (0.1,), "quantized": (4,), "threshold": (0.1,), "sketch": (0.1, 0.5, 3)}
 RANKS = [1, 2, 3, 4, 5, 8, 13, 33]
 # No multiples of 8 N but for some.
 SIZES = [1, 3, 17, 64, 130, 999, 1000]
@@ -38,6 +39,7 @@ STEPS = {
     "top_k": 1,
     "quantized": 1 / 7,
     "threshold": 1,
+    "sketch": 1,
 }
 
 
@@ -199,6 +201,25 @@ def test_a_threshold_of_a_sample_is_the_reference_and_near_the_largest(seed, dty
         assert np.sum(np.square(sent[part])) >= 0.6 * np.sum(np.square(largest))
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sketches_of_any_number_of_rows_are_the_references(dtype, rows):
+    x = np.random.default_rng(rows).normal(size=5000).astype(dtype)
+    arrived = arriving(compression.Sketch(0.02, 0.1, rows), x, 1, None)
+    assert arrived.tobytes() == q_of("sketch")(x, 0.02, 0.1, rows).tobytes()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_planted_values_a_sketch_finds_nine_in_ten(seed):
+    n, count = 50_000, 50
+    random = np.random.default_rng(seed)
+    x = random.normal(size=n)
+    planted = random.choice(n, count, replace=False)
+    x[planted] += 60 * random.choice([-1, 1], count)
+    arrived = arriving(compression.Sketch(4 * count / n, 0.04), x, 1, None)
+    assert np.count_nonzero(arrived[planted]) >= 0.9 * count
+
+
 def _largest_gap(codec, steps, keeps):
     """Between the sum of what was applied and that of the gradients, which are the same each step,
     in units of a gradient."""
@@ -229,6 +250,12 @@ def test_nothing_is_lost_for_ever_with_a_state_and_much_without(name):
         (lambda: compression.TopK(0), "above 0 and at most 1. Received: 0 of type int"),
         (lambda: compression.Threshold(0), "above 0 and at most 1. Received: 0 of type int"),
         (lambda: compression.TopK(1.5), "above 0 and at most 1. Received: 1.5"),
+        (lambda: compression.Sketch(0), "fraction to be a number above 0 and at most 1"),
+        (
+            lambda: compression.Sketch(0.1, 1.5),
+            "sketch_fraction to be a number above 0 and at most",
+        ),
+        (lambda: compression.Sketch(0.1, rows=0), "rows to be an int from 1"),
         (lambda: compression.Quantized(3), "Expected bits to be 2, 4 or 8. Received: 3"),
         (lambda: compression.TopK("all"), "Received: 'all' of type str"),
         (lambda: compression.Sign(least_elements=-1), "least_elements to be an int from 0"),

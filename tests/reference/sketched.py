@@ -7,12 +7,20 @@ PRIME = 2**31 - 1
 
 def hashes(num_elements, rows, columns):
     """Of each row, the columns and the signs of all places."""
-    factors = np.random.default_rng(0).integers(1, PRIME, size=(rows, 4), dtype=np.int64)
     places = np.arange(num_elements, dtype=np.int64)
     return [
-        ((a * places + b) % PRIME % columns, 1 - 2 * ((c * places + d) % PRIME % 2))
-        for a, b, c, d in factors
+        ((a * places + b) % PRIME * columns >> 31, 1 - 2 * ((c * places + d) % PRIME % 2))
+        for a, b, c, d in splitmix(4 * rows).reshape(rows, 4)
     ]
+
+
+def splitmix(count):
+    """The first numbers of SplitMix64 (Steele et al., 2014) from 0, as factors from 1 to p - 1."""
+    with np.errstate(over="ignore"):
+        x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return ((x ^ x >> np.uint64(31)) % np.uint64(PRIME - 1)).astype(np.int64) + 1
 
 
 def table(x, rows, columns):

@@ -81,7 +81,7 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
             expected = "momentum from 0 to below 1"
             raise ValueError(refusal(expected, repr(momentum), "Leave it out for 0.9."))
         check_fraction(fraction)
-        check_fraction(sketch_fraction)
+        check_fraction(sketch_fraction, "sketch_fraction")
         self.momentum, self.reduction = momentum, reduction
         self.fraction, self.sketch_fraction = fraction, sketch_fraction
         self.rows = checked_int("rows", rows, 1, 101)

@@ -13,6 +13,7 @@ from tf_adasum.collectives.compression.identity import Identity
 from tf_adasum.collectives.compression.quantized import Quantized
 from tf_adasum.collectives.compression.sign import Sign
 from tf_adasum.collectives.compression.simulated_state import SimulatedState
+from tf_adasum.collectives.compression.sketch import Sketch
 from tf_adasum.collectives.compression.state import State
 from tf_adasum.collectives.compression.threshold import Threshold
 from tf_adasum.collectives.compression.top_k import TopK
@@ -25,6 +26,7 @@ __all__ = [
     "Quantized",
     "Sign",
     "SimulatedState",
+    "Sketch",
     "State",
     "Threshold",
     "TopK",

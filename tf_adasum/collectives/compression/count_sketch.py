@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
 # Of the hashes: a prime above all places.
@@ -12,7 +11,7 @@ PRIME = 2**31 - 1
 class CountSketch:
     """A linear map of tensors of n elements to tables of r rows and c columns.
 
-        table[j, h_j(i)] = sum of s_j(i) x_i,   h_j(i) = ((a_j i + b_j) mod p) mod c,
+        table[j, h_j(i)] = sum of s_j(i) x_i,   h_j(i) = floor(((a_j i + b_j) mod p) c / 2^31),
         s_j(i) = 1 - 2 (((a'_j i + b'_j) mod p) mod 2),   p = 2^31 - 1
 
     The median over j of s_j(i) table[j, h_j(i)] estimates x_i. All ranks have the same a and b, so
@@ -37,7 +36,7 @@ class CountSketch:
 
     def __init__(self, num_elements: int, rows: int, columns: int):
         self.num_elements, self.rows, self.columns = num_elements, rows, columns
-        self._factors = np.random.default_rng(0).integers(1, PRIME, size=(rows, 4), dtype=np.int64)
+        self._factors = _drawn_factors(rows)
 
     def table(self, values: tf.Tensor) -> tf.Tensor:
         """Returns the table, [r, c], of a tensor of n elements."""
@@ -61,8 +60,20 @@ class CountSketch:
         places = tf.range(self.num_elements, dtype=tf.int64)
         return [
             (
-                tf.cast((a * places + b) % PRIME % self.columns, tf.int32),
+                tf.cast((a * places + b) % PRIME * self.columns // 2**31, tf.int32),
                 tf.cast(1 - 2 * ((of_sign * places + shift) % PRIME % 2), dtype),
             )
-            for a, b, of_sign, shift in self._factors.tolist()
+            for a, b, of_sign, shift in self._factors
         ]
+
+
+def _drawn_factors(rows: int) -> list[list[int]]:
+    """Four of each row, from 1 to p - 1, by SplitMix64: those of cc/compression/sketch_hashes.h."""
+    state, mask = 0, 2**64 - 1
+    factors = []
+    for _ in range(4 * rows):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        x = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ x >> 27) * 0x94D049BB133111EB) & mask
+        factors.append((x ^ x >> 31) % (PRIME - 1) + 1)
+    return [factors[row : row + 4] for row in range(0, 4 * rows, 4)]

@@ -1,0 +1,61 @@
+"""A count sketch travels, and the values that it shows to be the heaviest."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from tf_adasum.collectives.compression.compression import Compression
+from tf_adasum.collectives.compression.fraction import check_fraction
+from tf_adasum.collectives.refusals import checked_int
+
+
+@dataclasses.dataclass(frozen=True)
+class Sketch(Compression):
+    """The ceil(f n) values that a count sketch shows to be the heaviest; all others are 0.
+
+    n is the number of elements of a rank's part. The sketch has r rows of c = s n / r columns, at
+    least one, rounded down:
+
+        table[j, h_j(i)] = sum of s_j(i) x_i,   x_i ~ median over j of s_j(i) table[j, h_j(i)]
+
+    Values follow in the order of their places, which whoever decodes finds in the sketch again. In
+    float32 they take 4 (s n + f n) bytes: less than `TopK`, whose places take 4 bytes each, where s
+    is below f, and then fewer of the heaviest are found. With a State (error feedback) what is left
+    out is added to the next tensor. `optimizers.SketchedSGD` merges the sketches of all replicas,
+    and exchanges the same places of all.
+
+    Args:
+        fraction: f, of the values, above 0 and at most 1.
+        sketch_fraction: s, above 0 and at most 1: a sketch may not be larger than what it shows.
+        rows: r, from 1 to 101; more find the heaviest more surely.
+        least_elements: tensors of fewer elements travel as they are.
+
+    Raises:
+        ValueError: a setting is out of its range.
+
+    Example:
+        >>> import tensorflow as tf, tf_adasum as adasum
+        >>> compression = adasum.compression.Sketch(0.01, 0.05)
+        >>> reduced = adasum.allreduce(tf.ones([2000]), compression=compression)
+
+    Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002; Ivkin
+    et al., "Communication-efficient distributed SGD with sketching", arXiv:1903.04488.
+    """
+
+    fraction: float
+    sketch_fraction: float = 0.04
+    rows: int = 5
+    name: ClassVar[str] = "sketch"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fraction(self.fraction)
+        check_fraction(self.sketch_fraction, "sketch_fraction")
+        checked_int("rows", self.rows, 1, 101)
+
+    @property
+    def codec(self) -> str:
+        """What the C++ code is told."""
+        fractions = f"{float(self.fraction)!r}:{float(self.sketch_fraction)!r}"
+        return f"{self.name}:{fractions}:{self.rows}"
