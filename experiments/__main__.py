@@ -65,7 +65,8 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2 or not set(names) <= set(EXPERIMENTS):
         list_of_all = "\n".join(f"  {name}: {one.about}" for name, one in EXPERIMENTS.items())
         raise app.UsageError(
-            f"expected one of these, or all (but {', '.join(APART)}). Received: {' '.join(argv[1:]) or 'nothing'}.\n"
+            f"expected one of these, or all (but {', '.join(APART)}). "
+            f"Received: {' '.join(argv[1:]) or 'nothing'}.\n"
             + list_of_all
         )
     local.make_devices()
