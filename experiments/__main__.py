@@ -66,8 +66,7 @@ def main(argv: list[str]) -> int:
         list_of_all = "\n".join(f"  {name}: {one.about}" for name, one in EXPERIMENTS.items())
         raise app.UsageError(
             f"expected one of these, or all (but {', '.join(APART)}). "
-            f"Received: {' '.join(argv[1:]) or 'nothing'}.\n"
-            + list_of_all
+            f"Received: {' '.join(argv[1:]) or 'nothing'}.\n" + list_of_all
         )
     local.make_devices()
     logging.set_verbosity(logging.WARNING)  # tensorflow_datasets tells every step
