@@ -5,10 +5,10 @@
 //
 //   table[j][h_j(i)] = sum of s_j(i) x_i,   x_i ~ median over j of s_j(i) table[j][h_j(i)]
 //
-// Who decodes finds the same places in the same table, so that no place travels: both take sums of
-// nothing, but medians and comparisons, in which nothing is rounded. A first entry that is NaN says
-// that some value was no number, or a sum beyond the dtype: all of q is NaN then, and the residual
-// stays.
+// Who decodes finds the same places in the same table, so that no place travels: both compare what
+// is in the table, and add at most the two in the middle of it, which all machines round alike. A
+// first entry that is NaN says that some value was no number, or a sum beyond the dtype: all of q
+// is NaN then, and the residual stays.
 //
 // Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002; exact
 // values of the heavy places: Ivkin et al., arXiv:1903.04488, Algorithm 2.
@@ -134,13 +134,19 @@ class Sketch : public TypedCodec<T> {
         const T sum = table[row * columns + cell.column];
         of_rows[row] = cell.is_negative ? -sum : sum;
       }
-      // The upper one of two in the middle: their mean would have to be rounded. By the keys'
-      // order, in which NaN has a place.
-      const auto less = [](T one, T other) { return OrderedKeyOf(one) < OrderedKeyOf(other); };
-      std::nth_element(of_rows, of_rows + rows / 2, of_rows + rows, less);
-      keys[i] = KeyOf(of_rows[rows / 2]);
+      keys[i] = KeyOf(TwiceTheMedian(of_rows, rows));
     }
     return keys;
+  }
+
+  // The sum of both in the middle, or of the one with itself: one of two alone would find more
+  // positive values than negative ones. By the keys' order, in which NaN has a place.
+  static T TwiceTheMedian(T* of_rows, int rows) {
+    const auto less = [](T one, T other) { return OrderedKeyOf(one) < OrderedKeyOf(other); };
+    T* const high = of_rows + rows / 2;
+    std::nth_element(of_rows, high, of_rows + rows, less);
+    const T low = rows % 2 == 1 ? *high : *std::max_element(of_rows, high, less);
+    return low + *high;
   }
 
   const SketchSettings settings_;

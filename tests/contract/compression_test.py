@@ -201,7 +201,7 @@ def test_a_threshold_of_a_sample_is_the_reference_and_near_the_largest(seed, dty
         assert np.sum(np.square(sent[part])) >= 0.6 * np.sum(np.square(largest))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("rows", [1, 2, 4, 5])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sketches_of_any_number_of_rows_are_the_references(dtype, rows):
     x = np.random.default_rng(rows).normal(size=5000).astype(dtype)
@@ -218,6 +218,13 @@ def test_of_planted_values_a_sketch_finds_nine_in_ten(seed):
     x[planted] += 60 * random.choice([-1, 1], count)
     arrived = arriving(compression.Sketch(4 * count / n, 0.04), x, 1, None)
     assert np.count_nonzero(arrived[planted]) >= 0.9 * count
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_a_sketch_finds_negative_values_as_positive_ones(rows):
+    x = np.random.default_rng(rows).normal(size=5000)
+    codec = compression.Sketch(0.02, 0.1, rows)
+    assert arriving(codec, -x, 1, None).tobytes() == (0 - arriving(codec, x, 1, None)).tobytes()
 
 
 def _largest_gap(codec, steps, keeps):

@@ -14,8 +14,9 @@ def q(x, fraction, sketch_fraction, rows):
     for column, sign in hashes(x.size, rows, columns):
         row = np.zeros(columns, x.dtype)
         np.add.at(row, column, sign.astype(x.dtype) * x)
-        of_rows.append(sign * row[column])
-    estimates = np.abs(np.sort(of_rows, axis=0)[rows // 2])
+        of_rows.append(sign.astype(x.dtype) * row[column])
+    estimates = np.sort(of_rows, axis=0)
+    estimates = np.abs(estimates[(rows - 1) // 2] + estimates[rows // 2])
     sent = np.argsort(-estimates, kind="stable")[: int(np.ceil(fraction * x.size))]
     kept = np.zeros_like(x)
     kept[sent] = x[sent]
