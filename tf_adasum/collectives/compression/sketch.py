@@ -21,8 +21,11 @@ class Sketch(Compression):
 
     Values follow in the order of their places, which whoever decodes finds in the sketch again. In
     float32 they take 4 (s n + f n) bytes: less than `TopK`, whose places take 4 bytes each, where s
-    is below f, and then fewer of the heaviest are found. With a State (error feedback) what is left
-    out is added to the next tensor. `optimizers.SketchedSGD` merges the sketches of all replicas,
+    is below f, and then fewer of the heaviest are found.
+
+    Error feedback does not bound what is lost: the hashes never change, so that places which look
+    heavy by collisions are chosen again and again, and most others wait for ever
+    (docs/compression.md). Don't train with it yet. `optimizers.SketchedSGD` merges the sketches of all replicas,
     and exchanges the same places of all.
 
     Args:
