@@ -22,6 +22,8 @@ CODECS = {
     "top_k": compression.TopK(0.1, least_elements=0),
     "quantized": compression.Quantized(4, least_elements=0),
     "threshold": compression.Threshold(0.1, least_elements=0),
+    # A table as large as this hides that its hashes never change: with smaller ones error feedback
+    # leaves most places unsent (docs/compression.md).
     "sketch": compression.Sketch(0.1, 0.5, 3, least_elements=0),
 }
 ARGUMENTS = {"top_k": (0.1,), "quantized": (4,), "threshold": (0.1,), "sketch": (0.1, 0.5, 3)}

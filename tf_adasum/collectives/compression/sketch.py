@@ -25,8 +25,8 @@ class Sketch(Compression):
 
     Error feedback does not bound what is lost: the hashes never change, so that places which look
     heavy by collisions are chosen again and again, and most others wait for ever
-    (docs/compression.md). Don't train with it yet. `optimizers.SketchedSGD` merges the sketches of all replicas,
-    and exchanges the same places of all.
+    (docs/compression.md). Don't train with it yet. `optimizers.SketchedSGD` merges the sketches of
+    all replicas, and exchanges the same places of all.
 
     Args:
         fraction: f, of the values, above 0 and at most 1.
