@@ -25,7 +25,7 @@ class ExchangingOptimizer:
         number: of workers.
 
     Attributes:
-        own_weights: those at which workers take gradients, stacked; None: the common ones.
+        own_weights: as of StackedOptimizer.
     """
 
     own_weights: list[tf.Variable] | None = None

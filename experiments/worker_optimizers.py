@@ -18,7 +18,12 @@ class StackedOptimizer:
         make: returns a new Keras optimizer.
         weights: the common ones.
         number: of workers.
+
+    Attributes:
+        own_weights: those at which workers take gradients, stacked; None: the common ones.
     """
+
+    own_weights: list[tf.Variable] | None = None
 
     def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable], number: int):
         self._weights = weights
@@ -65,8 +70,10 @@ class SeparateOptimizers:
     One optimizer makes the steps of all in turn, each with that worker's slots: its graph is
     traced once, and not once a worker.
 
-    Args and methods as of StackedOptimizer.
+    Args, attributes and methods as of StackedOptimizer.
     """
+
+    own_weights: list[tf.Variable] | None = None
 
     def __init__(self, make: MakeOptimizer, weights: Sequence[tf.Variable], number: int):
         self._weights, self._number = weights, number

@@ -156,7 +156,7 @@ class Workers:
         """What every worker hands over, stacked, and the loss of each; `drawn` is [K, N, batch]."""
         if self._steps_per_sync > 1:
             return self._own_rounds(drawn)
-        own = getattr(self._optimizer, "own_weights", None)
+        own = self._optimizer.own_weights
         steps, losses, statistics = (
             tf.vectorized_map(lambda drawn: self._gradients(drawn, self._weights), drawn[0])
             if own is None

@@ -21,11 +21,8 @@ inline uint64_t KeyOf(double value) {
 }
 
 // In the order of the values, where -0 comes before 0, and NaN at both ends by its sign.
-inline int64_t OrderedKeyOf(float value) {
-  const auto key = static_cast<int64_t>(KeyOf(value));
-  return std::signbit(value) ? -key - 1 : key;
-}
-inline int64_t OrderedKeyOf(double value) {
+template <typename T>
+int64_t OrderedKeyOf(T value) {
   const auto key = static_cast<int64_t>(KeyOf(value));
   return std::signbit(value) ? -key - 1 : key;
 }

@@ -28,6 +28,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
         "collectives.compression.identity",
         "collectives.compression.sign",
         "collectives.compression.simulated_state",
+        "collectives.compression.sketch",
         "collectives.compression.state",
         "collectives.compression.threshold",
         "collectives.compression.top_k",
