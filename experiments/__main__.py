@@ -15,8 +15,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import tensorflow as tf
-from absl import app, flags, logging
+from absl import app, flags
 
 from experiments import (
     claim,
@@ -32,6 +31,7 @@ from experiments import (
     words,
 )
 from experiments.experiment import Experiment, carry_out
+from experiments.processes import Processes
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
@@ -55,6 +55,12 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("folder", "docs/results", "Where runs, tables and plots are.")
+flags.DEFINE_integer(
+    "jobs",
+    min(4, len(os.sched_getaffinity(0))),
+    "Runs that are made at once, each by a process with its share of the cores and a few GB.",
+    lower_bound=1,
+)
 flags.DEFINE_string("budget", None, "No run begins later than this, e.g. 45m; default: no end.")
 
 
@@ -68,11 +74,11 @@ def main(argv: list[str]) -> int:
             f"expected one of these, or all (but {', '.join(APART)}). "
             f"Received: {' '.join(argv[1:]) or 'nothing'}.\n" + list_of_all
         )
-    local.make_devices()
-    logging.set_verbosity(logging.WARNING)  # tensorflow_datasets tells every step
-    tf.get_logger().setLevel("ERROR")  # each number of workers traces its own step, on purpose
     deadline = time.monotonic() + _seconds(FLAGS.budget)
-    are_done = [carry_out(EXPERIMENTS[name], FLAGS.folder, deadline) for name in names]
+    with Processes(FLAGS.jobs) as processes:
+        are_done = [
+            carry_out(EXPERIMENTS[name], FLAGS.folder, deadline, processes) for name in names
+        ]
     for name, is_done in zip(names, are_done):
         if is_done:
             print(f"{name}: {os.path.join(FLAGS.folder, name)}.md, .png")

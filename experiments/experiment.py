@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,22 @@ class Experiment:
     plot: Callable[[list[Run], str], None]
 
 
-def carry_out(experiment: Experiment, folder: str, deadline: float = float("inf")) -> bool:
+def one_by_one(
+    experiment: Experiment, settings: Iterable[Run], deadline: float
+) -> Iterator[tuple[Run, Run]]:
+    """Yields settings and what was found; no run begins after the deadline."""
+    for setting in settings:
+        if time.monotonic() > deadline:
+            return
+        yield setting, experiment.run(setting)
+
+
+def carry_out(
+    experiment: Experiment,
+    folder: str,
+    deadline: float = float("inf"),
+    make: Callable[..., Iterable[tuple[Run, Run]]] = one_by_one,
+) -> bool:
     """Makes the runs that are missing, then the report and the plot.
 
     A run is one line of `<name>.jsonl` in the folder, its settings and what it found. It is written
@@ -50,6 +65,7 @@ def carry_out(experiment: Experiment, folder: str, deadline: float = float("inf"
         experiment: whose runs.
         folder: where `<name>.jsonl`, `<name>.md` and `<name>.png` are or will be.
         deadline: on time.monotonic(); no run begins later.
+        make: makes the runs: `one_by_one`, or a `processes.Processes`.
 
     Returns:
         Whether all runs are made. If not there is no report.
@@ -58,10 +74,12 @@ def carry_out(experiment: Experiment, folder: str, deadline: float = float("inf"
     path = Path(folder) / f"{experiment.name}.jsonl"
     runs = _read(path)
     while settings := _missing(experiment.wanted(runs), runs):
-        for setting in tqdm(settings, desc=experiment.name, unit="run", ncols=79):
-            if time.monotonic() > deadline:
-                return False
-            runs.append({**setting, **without_nan(experiment.run(setting))})
+        if time.monotonic() > deadline:
+            return False
+        made = make(experiment, settings, deadline)
+        progress = {"desc": experiment.name, "unit": "run", "ncols": 79}
+        for setting, found in tqdm(made, total=len(settings), **progress):
+            runs.append({**setting, **without_nan(found)})
             _append(path, runs[-1])
     path.with_suffix(".md").write_text(experiment.report(runs) + "\n", encoding="utf-8")
     experiment.plot(runs, str(path.with_suffix(".png")))

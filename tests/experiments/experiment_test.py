@@ -1,12 +1,14 @@
 """Runs are kept as they are made, and none is made twice."""
 
 import json
+import os
 import time
 
 import pytest
 
 from experiments import scaling
 from experiments.experiment import Experiment, carry_out, select
+from experiments.processes import Processes
 
 
 @pytest.fixture
@@ -61,6 +63,24 @@ def test_no_run_begins_after_the_deadline(experiment, made, tmp_path):
     assert not carry_out(experiment, str(tmp_path), time.monotonic() - 1)
     assert made == []
     assert not (tmp_path / "two.md").exists()
+
+
+def _of_a_process(setting):
+    return {"found": 2 * setting["x"], "process": os.getpid()}
+
+
+def test_several_processes_make_all_runs_and_none_after_the_deadline(tmp_path):
+    def wanted(runs):
+        del runs
+        return [{"x": x} for x in range(8)]
+
+    experiment = Experiment("p", "", wanted, _of_a_process, lambda runs: "", lambda runs, path: 0)
+    with Processes(2) as processes:
+        assert not list(processes(experiment, wanted([]), time.monotonic() - 1))
+        assert carry_out(experiment, str(tmp_path), make=processes)
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert sorted((line["x"], line["found"]) for line in lines) == [(x, 2 * x) for x in range(8)]
+    assert os.getpid() not in {line["process"] for line in lines}
 
 
 def test_every_point_has_the_same_tries_before_any_is_judged():
