@@ -14,6 +14,7 @@
 #define ADASUM_COLLECTIVES_COMPRESSED_ALLREDUCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct CompressedTensors {
   // The same of this rank's part of each tensor's result: MostPartElements() values each. Empty
   // where `residuals` is.
   std::vector<void*> part_residuals = {};
+  // What holds the residuals' memory, until the request is done.
+  std::shared_ptr<const void> kept = nullptr;
 };
 
 // The most elements of a tensor of `num_elements` that one of `num_ranks` reduces for all.

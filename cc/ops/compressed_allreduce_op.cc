@@ -1,8 +1,12 @@
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "cc/collectives/compressed_allreduce.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/request_op.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/resource_var.h"
 
 namespace adasum {
 namespace {
@@ -18,7 +22,7 @@ Shape ToShape(const tensorflow::TensorShape& shape) {
 }
 
 // Inputs: the communicator, each replica's tensors, their residuals in the same order, and those of
-// this rank's parts of the results. Outputs: the results, and all residuals as they are then.
+// this rank's parts of the results. Outputs: the results first.
 class CompressedAllreduceOp : public RequestOp {
  public:
   explicit CompressedAllreduceOp(OpKernelConstruction* context) : RequestOp(context) {
@@ -38,11 +42,17 @@ class CompressedAllreduceOp : public RequestOp {
             " tensors, ", num_residuals_, " residuals, and ", num_part_residuals_, " of parts.")));
   }
 
+ protected:
+  // The i-th residual, which the request will change.
+  virtual absl::Status Residual(OpKernelContext* context, int i, Tensor* residual) const = 0;
+  int InputOfResidual(int i) const { return 1 + num_inputs_ + i; }
+  int OutputOfResidual(int i) const { return num_tensors_ + i; }
+
  private:
   absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
                                       const Communicator& communicator) const override {
     CompressedTensors tensors{name(), reduction_, codec_, ToDType(context->input_dtype(1))};
-    TF_RETURN_IF_ERROR(CheckShapes(context, communicator.size()));
+    TF_RETURN_IF_ERROR(CheckShapes(context));
     for (int i = 0; i < num_inputs_; ++i) {
       if (i % num_tensors_ == 0) tensors.inputs.emplace_back();
       tensors.inputs.back().push_back(context->input(1 + i).data());
@@ -55,16 +65,20 @@ class CompressedAllreduceOp : public RequestOp {
       TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output({1 + i}, i, shape, &output));
       tensors.outputs.push_back(output->data());
     }
+    const auto kept = std::make_shared<std::vector<Tensor>>();
     for (int i = 0; i < num_residuals_ + num_part_residuals_; ++i) {
-      void* residual = nullptr;
+      Tensor residual;
       TF_RETURN_IF_ERROR(Residual(context, i, &residual));
+      TF_RETURN_IF_ERROR(CheckResidual(context, i, residual, communicator.size()));
+      kept->push_back(residual);
       if (i >= num_residuals_) {
-        tensors.part_residuals.push_back(residual);
+        tensors.part_residuals.push_back(residual.data());
         continue;
       }
       if (i % num_tensors_ == 0) tensors.residuals.emplace_back();
-      tensors.residuals.back().push_back(residual);
+      tensors.residuals.back().push_back(residual.data());
     }
+    tensors.kept = kept;
     try {
       return CompressedAllreduceRequest(std::move(tensors));
     } catch (const Error& error) {
@@ -72,21 +86,7 @@ class CompressedAllreduceOp : public RequestOp {
     }
   }
 
-  // The i-th residual, as an output to be changed.
-  absl::Status Residual(OpKernelContext* context, int i, void** residual) const {
-    const int from = 1 + num_inputs_ + i, to = num_tensors_ + i;
-    const Tensor& before = context->input(from);
-    Tensor* after = nullptr;
-    TF_RETURN_IF_ERROR(
-        context->forward_input_or_allocate_output({from}, to, before.shape(), &after));
-    if (after->data() != before.data()) {
-      std::memcpy(after->data(), before.data(), before.TotalBytes());
-    }
-    *residual = after->data();
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckShapes(OpKernelContext* context, int num_ranks) const {
+  absl::Status CheckShapes(OpKernelContext* context) const {
     for (int i = 0; i < num_inputs_; ++i) {
       const auto& first = context->input(1 + i % num_tensors_).shape();
       const auto& shape = context->input(1 + i).shape();
@@ -96,18 +96,22 @@ class CompressedAllreduceOp : public RequestOp {
                        first.DebugString(), " on every replica. Received: ", shape.DebugString(),
                        " on replica ", i / num_tensors_, "."));
     }
-    for (int i = 0; i < num_residuals_ + num_part_residuals_; ++i) {
-      const int tensor = i % num_tensors_;
-      const int64_t all = context->input(1 + tensor).NumElements();
-      const int64_t wanted = i < num_residuals_ ? all : MostPartElements(all, num_ranks);
-      const int64_t given = context->input(1 + num_inputs_ + i).NumElements();
-      if (given == wanted) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected a residual of ", wanted, " values for tensor ", tensor, " of '",
-                       name(), "' on ", num_ranks, " ranks. Received: ", given,
-                       ". Make the state anew where tensors or ranks are others."));
-    }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckResidual(OpKernelContext* context, int i, const Tensor& residual,
+                             int num_ranks) const {
+    const int tensor = i % num_tensors_;
+    const int64_t all = context->input(1 + tensor).NumElements();
+    const int64_t wanted = i < num_residuals_ ? all : MostPartElements(all, num_ranks);
+    if (residual.NumElements() == wanted && residual.dtype() == context->input_dtype(1)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected a residual of ", wanted, " values for tensor ", tensor, " of '",
+                     name(), "' on ", num_ranks, " ranks. Received: ", residual.NumElements(),
+                     " of ", tensorflow::DataTypeString(residual.dtype()),
+                     ". Make the state anew where tensors or ranks are others."));
   }
 
   int num_inputs_;
@@ -118,8 +122,53 @@ class CompressedAllreduceOp : public RequestOp {
   std::string codec_;
 };
 
+// Residuals are tensors, and come back as further outputs.
+class ResidualsOfTensors : public CompressedAllreduceOp {
+ public:
+  using CompressedAllreduceOp::CompressedAllreduceOp;
+
+ private:
+  absl::Status Residual(OpKernelContext* context, int i, Tensor* residual) const override {
+    const Tensor& before = context->input(InputOfResidual(i));
+    Tensor* after = nullptr;
+    TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output(
+        {InputOfResidual(i)}, OutputOfResidual(i), before.shape(), &after));
+    if (after->data() != before.data()) {
+      std::memcpy(after->data(), before.data(), before.TotalBytes());
+    }
+    *residual = *after;
+    return absl::OkStatus();
+  }
+};
+
+// Residuals are variables in the host's memory, and change in place: half of the time of a call was
+// spent on copies of them. What a variable held is copied only where somebody else still reads it.
+class ResidualsOfVariables : public CompressedAllreduceOp {
+ public:
+  using CompressedAllreduceOp::CompressedAllreduceOp;
+
+ private:
+  absl::Status Residual(OpKernelContext* context, int i, Tensor* residual) const override {
+    tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+    const auto& handle = tensorflow::HandleFromInput(context, InputOfResidual(i));
+    TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, handle, &variable));
+    const tensorflow::mutex_lock lock(*variable->mu());
+    Tensor* const held = variable->tensor();
+    if (!held->RefCountIsOne()) {
+      Tensor copy;
+      TF_RETURN_IF_ERROR(context->allocate_temp(held->dtype(), held->shape(), &copy));
+      std::memcpy(copy.data(), held->data(), held->TotalBytes());
+      *held = copy;
+    }
+    *residual = *held;
+    return absl::OkStatus();
+  }
+};
+
 REGISTER_KERNEL_BUILDER(Name("AdasumCompressedAllreduce").Device(tensorflow::DEVICE_CPU),
-                        CompressedAllreduceOp);
+                        ResidualsOfTensors);
+REGISTER_KERNEL_BUILDER(Name("AdasumCompressedAllreduceInPlace").Device(tensorflow::DEVICE_CPU),
+                        ResidualsOfVariables);
 
 }  // namespace
 }  // namespace adasum

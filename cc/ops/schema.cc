@@ -166,6 +166,27 @@ REGISTER_OP("AdasumCompressedAllreduce")
         "travel encoded. residuals: what encoding lost of each before, which is added to it; "
         "part_residuals: of this rank's part of each result; neither where nothing is kept.");
 
+REGISTER_OP("AdasumCompressedAllreduceInPlace")
+    .Input("communicator: resource")
+    .Input("inputs: num_inputs * T")
+    .Input("residuals: num_residuals * resource")
+    .Input("part_residuals: num_part_residuals * resource")
+    .Output("outputs: num_tensors * T")
+    .Attr("T: {float, double}")
+    .Attr("num_inputs: int >= 1")
+    .Attr("num_tensors: int >= 1")
+    .Attr("num_residuals: int >= 0")
+    .Attr("num_part_residuals: int >= 0")
+    .Attr("reduction: string = 'adasum'")
+    .Attr("codec: string")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(AllreduceShapes)
+    .Doc(
+        "AdasumCompressedAllreduce with residuals that are variables of the host, changed in "
+        "place.");
+
 REGISTER_OP("AdasumSparseAllreduce")
     .Input("communicator: resource")
     .Input("dense_rows: int64")

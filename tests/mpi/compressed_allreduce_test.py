@@ -7,6 +7,7 @@ import tensorflow as tf
 import tf_adasum as adasum
 from tests.mpi.rows import check_refused
 from tf_adasum import compression
+from tf_adasum.collectives import compressed_allreduce
 
 CODECS = {
     "identity": compression.Identity(),
@@ -16,6 +17,7 @@ CODECS = {
     "top_k": compression.TopK(0.01),
     "quantized": compression.Quantized(2),
     "threshold": compression.Threshold(0.01),
+    "sketch": compression.Sketch(0.01, 0.1),
 }
 # The last one takes several messages.
 SHAPES = [(1000,), (7, 333), (3,), (), (0, 5), (300_001,)]
@@ -79,6 +81,35 @@ def test_a_state_in_a_function_is_that_of_eager_calls():
     kept = [variable.numpy() for variable in states[0].variables]
     _assert_same_bits(states[1].variables, kept)
     assert adasum.size() == 1 or any(np.any(array) for array in kept)
+
+
+def test_who_read_a_residual_keeps_what_was_read():
+    codec = CODECS["sign"]
+    tensors = [tf.constant(array) for array in _inputs(0)[adasum.rank()]]
+    state = compression.State(tensors, codec)
+    adasum.allreduce(tensors, compression=codec, state=state)
+    read = [variable.read_value() for variable in state.variables]
+    copies = [tensor.numpy().copy() for tensor in read]
+    adasum.allreduce(tensors, compression=codec, state=state)
+    _assert_same_bits(read, copies)
+    has_peers = adasum.size() > 1
+    changed = [np.any(v.numpy() != copy) for v, copy in zip(state.variables, copies)]
+    assert any(changed) == has_peers
+
+
+def test_residuals_on_another_device_are_copied_and_the_same(monkeypatch):
+    """As on a GPU: here the host's are taken for such."""
+    codec = CODECS["threshold"]
+    tensors = [tf.constant(array) for array in _inputs(0)[adasum.rank()]]
+    states = [compression.State(tensors, codec) for _ in range(2)]
+    for _ in range(3):
+        in_place = adasum.allreduce(tensors, compression=codec, state=states[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(compressed_allreduce, "_is_of_host", lambda variable: False)
+            copied = adasum.allreduce(tensors, compression=codec, state=states[1])
+        _assert_same_bits(copied, [tensor.numpy() for tensor in in_place])
+    kept = [variable.numpy() for variable in states[0].variables]
+    _assert_same_bits(states[1].variables, kept)
 
 
 def test_what_follows_is_undisturbed():

@@ -135,21 +135,46 @@ def encoded_allreduce_replicas(
     """
     dtype = work_dtype(leaves[0][0].dtype.name)
     residuals = [variable for of_leaf in lost.residuals for variable in of_leaf]
+    inputs = [tf.cast(tensor, dtype) for leaf in leaves for tensor in leaf]
+    how = {"num_tensors": len(leaves[0]), "reduction": reduction, "codec": compression.codec}
     with issuing(communicator, name, name is None) as (handle, attributes):
-        reduced, new_residuals, new_part_residuals = native.ops.adasum_compressed_allreduce(
-            handle,
-            [tf.cast(tensor, dtype) for leaf in leaves for tensor in leaf],
-            [variable.read_value() for variable in residuals],
-            [variable.read_value() for variable in lost.part_residuals],
-            num_tensors=len(leaves[0]),
-            reduction=reduction,
-            codec=compression.codec,
-            **attributes,
-        )
-    changed = zip([*residuals, *lost.part_residuals], [*new_residuals, *new_part_residuals])
-    for variable, value in changed:
-        variable.assign(value)
+        how |= attributes
+        if all(map(_is_of_host, [*residuals, *lost.part_residuals])):
+            reduced = native.ops.adasum_compressed_allreduce_in_place(
+                handle, inputs, _handles(residuals), _handles(lost.part_residuals), **how
+            )
+        else:
+            reduced = _by_copies(handle, inputs, residuals, lost.part_residuals, how)
     return [tf.cast(tensor, like.dtype) for tensor, like in zip(reduced, leaves[0])]
+
+
+def _is_of_host(variable: tf.Variable) -> bool:
+    return tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
+
+
+def _handles(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
+    return [variable.handle for variable in variables]
+
+
+def _by_copies(
+    handle: tf.Tensor,
+    inputs: Sequence[tf.Tensor],
+    residuals: Sequence[tf.Variable],
+    part_residuals: Sequence[tf.Variable],
+    how: dict[str, Any],
+) -> list[tf.Tensor]:
+    """For variables on a GPU, whose memory the codecs do not reach."""
+    reduced, *changed = native.ops.adasum_compressed_allreduce(
+        handle,
+        inputs,
+        [variable.read_value() for variable in residuals],
+        [variable.read_value() for variable in part_residuals],
+        **how,
+    )
+    values = [value for of_kind in changed for value in of_kind]
+    for variable, value in zip([*residuals, *part_residuals], values):
+        variable.assign(value)
+    return reduced
 
 
 def _check(compression: Any, state: Any, reduction: str) -> None:
@@ -178,6 +203,7 @@ def _check_state(tensors: Sequence[tf.Tensor], state: State | None) -> None:
         raise ValueError(refusal(wanted, given, "Pass State(tensors, compression)."))
 
 
+@tf.RegisterGradient("AdasumCompressedAllreduceInPlace")
 @tf.RegisterGradient("AdasumCompressedAllreduce")
 def _refuse_gradient(op: Any, *upstream: Any) -> None:
     del op, upstream
