@@ -160,6 +160,7 @@ class SketchedOptimizer(ExchangingOptimizer):
                 self._optimizer.step_at(None, reduce([sums])[0], weight)
             else:
                 self._step_at_the_heaviest(index, weight, reduce)
+        self._optimizer.iterations.assign_add(1)
 
     def _step_at_the_heaviest(self, index: int, weight: tf.Variable, reduce: Reduce) -> None:
         sums, waiting = self._sums[index], self._waiting[index]

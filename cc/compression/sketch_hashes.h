@@ -1,59 +1,58 @@
-// The hashes of count sketches, the same on all ranks, and those of
-// tf_adasum/collectives/compression/count_sketch.py.
+// The hashes of count sketches: those of tf_adasum/collectives/compression/count_sketch.py.
 #ifndef ADASUM_COMPRESSION_SKETCH_HASHES_H_
 #define ADASUM_COMPRESSION_SKETCH_HASHES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace adasum {
 
-struct SketchCell {
-  int64_t column;
-  bool is_negative;
-};
-
-// Of one row, 2-universal: with p = 2^31 - 1, the column floor(((a i + b) mod p) c / 2^31) of c,
-// and the sign (a' i + b') mod p mod 2.
+// Of the places of one row, strongly universal below 2^32: of the upper 32 bits of a i + b mod 2^64
+// the last is the sign, and the others, h, are the column floor(h c / 2^31) of c.
+//
+// Source: Dietzfelbinger, "Universal hashing and k-wise independent random variables via integer
+// arithmetic without primes", STACS 1996.
 class SketchHash {
  public:
-  explicit SketchHash(const uint64_t factors[4])
-      : a_(factors[0]), b_(factors[1]), of_sign_(factors[2]), shift_(factors[3]) {}
+  // Of consecutive places. `column` counts from the row's first cell.
+  struct Cells {
+    static constexpr int64_t kMost = 512;
+    uint32_t column[kMost];
+    uint32_t is_negative[kMost];  // 0 or 1
+  };
 
-  SketchCell CellOf(int64_t i, int64_t columns) const {
-    const uint64_t place = Modulo(static_cast<uint64_t>(i));
-    const uint64_t hash = Modulo(a_ * place + b_);
-    return {static_cast<int64_t>(hash * static_cast<uint64_t>(columns) >> 31),
-            (Modulo(of_sign_ * place + shift_) & 1) != 0};
+  SketchHash(uint64_t a, uint64_t b) : a_(a), b_(b) {}
+
+  // Of the `count` places from `first` on. `columns` is below 2^32.
+  void Find(int64_t first, int64_t count, int64_t columns, Cells* cells) const {
+    uint64_t sum = a_ * static_cast<uint64_t>(first) + b_;
+    const auto c = static_cast<uint64_t>(columns);
+    for (int64_t i = 0; i < count; ++i, sum += a_) {
+      cells->column[i] = static_cast<uint32_t>((sum >> 33) * c >> 31);
+      cells->is_negative[i] = static_cast<uint32_t>(sum >> 32) & 1;
+    }
   }
 
  private:
-  static constexpr uint64_t kPrime = (uint64_t{1} << 31) - 1;
-
-  // Of anything: 2^31 is 1 modulo the prime.
-  static uint64_t Modulo(uint64_t x) {
-    x = (x & kPrime) + (x >> 31);
-    x = (x & kPrime) + (x >> 31);
-    return x >= kPrime ? x - kPrime : x;
-  }
-
-  uint64_t a_, b_, of_sign_, shift_;
+  uint64_t a_, b_;
 };
 
-// Factors from 1 to p - 1, drawn by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) from 0 on.
-inline std::vector<SketchHash> MakeSketchHashes(int rows) {
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the next number, which changes the state.
+inline uint64_t NextOfSplitMix(uint64_t* state) {
+  *state += 0x9E3779B97F4A7C15u;
+  uint64_t x = *state;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+// Drawn by SplitMix64 from the seed on.
+inline std::vector<SketchHash> MakeSketchHashes(int rows, uint64_t seed) {
   std::vector<SketchHash> hashes;
-  uint64_t state = 0;
   for (int row = 0; row < rows; ++row) {
-    uint64_t factors[4];
-    for (uint64_t& factor : factors) {
-      state += 0x9E3779B97F4A7C15u;
-      uint64_t x = state;
-      x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-      x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-      factor = (x ^ x >> 31) % ((uint64_t{1} << 31) - 2) + 1;
-    }
-    hashes.emplace_back(factors);
+    const uint64_t a = NextOfSplitMix(&seed);
+    hashes.emplace_back(a, NextOfSplitMix(&seed));
   }
   return hashes;
 }

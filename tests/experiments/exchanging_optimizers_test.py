@@ -14,6 +14,7 @@ from tests.reference import onebit, sketched
 from tests.reference.codecs import sign
 from tests.training.momentum_steps import NUM_ELEMENTS, REDUCTIONS, SIGN, drawn_gradients
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.optimizers import OneBitAdam, SketchedSGD, ZeroOneAdam
 
 NUMBER, RATE, FREEZE_STEP = 3, 0.01, 7
@@ -100,7 +101,12 @@ def test_sketched_sgd(reduction):
         SketchedOptimizer, lambda: SketchedSGD(RATE, momentum, **settings), reduction, 12
     )
     reference = sketched.SketchedSGD(
-        _first(), (RATE, momentum), (count, rows, columns), REDUCTIONS[reduction], NUMBER
+        _first(),
+        (RATE, momentum),
+        (count, columns),
+        lambda step: CountSketch(NUM_ELEMENTS, rows, columns, seed=(step, 0)).factors().numpy(),
+        REDUCTIONS[reduction],
+        NUMBER,
     )
     _check(weights, gradients, reference, atol=1e-4)
 

@@ -25,12 +25,13 @@ RATE, MOMENTUM, NUM_STEPS, ROWS, COLUMNS, COUNT = 0.05, 0.9, 12, 3, 13, 11
 def test_tables_are_the_references_and_add_up():
     random = np.random.default_rng(1)
     x, y = random.normal(size=(2, 1000))
-    sketch = CountSketch(1000, ROWS, 50)
+    sketch = CountSketch(1000, ROWS, 50, seed=(3, 4))
+    factors = sketch.factors().numpy()
     of_both = [sketch.table(tf.constant(each)).numpy() for each in (x, y, x + y)]
-    np.testing.assert_allclose(of_both[0], sketched.table(x, ROWS, 50), atol=1e-12)
+    np.testing.assert_allclose(of_both[0], sketched.table(x, 50, factors), atol=1e-12)
     np.testing.assert_allclose(of_both[0] + of_both[1], of_both[2], atol=1e-12)
     heavy = sketch.heaviest(tf.constant(of_both[0]), 20).numpy()
-    estimates = np.abs(sketched.estimates(of_both[0], 1000))
+    estimates = np.abs(sketched.estimates(of_both[0], 1000, factors))
     np.testing.assert_allclose(estimates[heavy], np.sort(estimates)[::-1][:20], atol=1e-12)
 
 
@@ -48,6 +49,35 @@ def test_of_planted_values_nine_in_ten_are_found(seed):
     assert len(np.intersect1d(found, planted)) >= 0.9 * count
 
 
+def factors_of_step(step):
+    """Those of the hashes that the optimizer draws."""
+    return CountSketch(NUM_ELEMENTS, ROWS, COLUMNS, seed=(step, 0)).factors().numpy()
+
+
+def _share_never_sent(seed_of_step):
+    """Of 2000 values that add up until they are sent, 20 in each of 400 steps."""
+    gradient = np.random.default_rng(0).normal(size=2000)
+    seed = tf.Variable([0, 0])
+    sketch = CountSketch(2000, 5, 16, seed)
+
+    @tf.function
+    def heaviest(waiting):
+        return sketch.heaviest(sketch.table(waiting), 20)
+
+    waiting, is_sent = np.zeros(2000), np.zeros(2000, bool)
+    for step in range(400):
+        waiting += gradient
+        seed.assign(seed_of_step(step))
+        sent = heaviest(waiting).numpy()
+        waiting[sent], is_sent[sent] = 0, True
+    return 1 - np.mean(is_sent)
+
+
+def test_no_place_is_hidden_for_ever_under_hashes_that_change():
+    assert _share_never_sent(lambda step: (step, 0)) < 0.02
+    assert _share_never_sent(lambda step: (0, 0)) > 0.5
+
+
 @pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_weights_are_those_of_the_reference(num_local, reduction):
@@ -61,9 +91,9 @@ def test_weights_are_those_of_the_reference(num_local, reduction):
         "least_elements": 0,
     }
     optimizer, variable = made(replicas, lambda: SketchedSGD(RATE, MOMENTUM, **settings))
-    sgd, sizes = (RATE, MOMENTUM), (COUNT, ROWS, COLUMNS)
+    sgd, sizes = (RATE, MOMENTUM), (COUNT, COLUMNS)
     reduce = REDUCTIONS[reduction]
-    reference = sketched.SketchedSGD(variable.numpy(), sgd, sizes, reduce, number)
+    reference = sketched.SketchedSGD(variable.numpy(), sgd, sizes, factors_of_step, reduce, number)
     gradients = drawn_gradients(NUM_STEPS, number)
     for step, weight in enumerate(trained(optimizer, replicas, variable, gradients)):
         if number == 1:  # nothing is exchanged: SGD with momentum

@@ -36,8 +36,10 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         H = k heaviest places of x
         w[H] <- w[H] - r x[H],   u_i[H] <- 0,   e_i[H] <- 0
 
-    so that 1 / (s + 4 f) times fewer bytes travel. R is the reduction. Of small variables all of
-    u_i is reduced. With one replica it is SGD with momentum, and nothing is exchanged.
+    so that 1 / (s + 4 f) times fewer bytes travel. Each step draws other hashes, the same on all
+    ranks: places that share a cell in one are apart in the next. R is the reduction. Of small
+    variables all of u_i is reduced. With one replica it is SGD with momentum, and nothing is
+    exchanged.
 
     Args:
         learning_rate: r, a float, a schedule, or a callable that returns it.
@@ -114,7 +116,8 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
             received = f"sketch_fraction={self.sketch_fraction}"
             advice = "Take a larger sketch_fraction or least_elements."
             raise ValueError(refusal(expected, received, advice))
-        return CountSketch(n, self.rows, columns)
+        step = tf.cast(ops.convert_to_tensor(self.iterations), tf.int64)
+        return CountSketch(n, self.rows, columns, seed=tf.stack([step, 0]))
 
     def num_exchanged(self, sketch: CountSketch) -> int:
         """Returns k of a variable."""

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from collections.abc import Sequence
 
-# Of the hashes: a prime above all places.
-PRIME = 2**31 - 1
+import tensorflow as tf
 
 
 class CountSketch:
     """A linear map of tensors of n elements to tables of r rows and c columns.
 
-        table[j, h_j(i)] = sum of s_j(i) x_i,   h_j(i) = floor(((a_j i + b_j) mod p) c / 2^31),
-        s_j(i) = 1 - 2 (((a'_j i + b'_j) mod p) mod 2),   p = 2^31 - 1
+        table[j, h_j(i)] = sum of s_j(i) x_i
 
-    The median over j of s_j(i) table[j, h_j(i)] estimates x_i. All ranks have the same a and b, so
-    that the sum of their tables is the table of their sum.
+    With u the upper 32 bits of (a_j i + b_j) mod 2^64, the sign s_j(i) is 1 - 2 (u mod 2), and the
+    column h_j(i) = floor(floor(u / 2) c / 2^31). The median over j of s_j(i) table[j, h_j(i)]
+    estimates x_i. With one seed all ranks have the same a and b, so that the sum of their tables is
+    the table of their sum.
 
     Args:
         num_elements: n, below 2^31 - 1.
         rows: r.
         columns: c.
+        seed: two ints, or an int tensor [2], of which a and b are drawn; the same on all ranks.
 
     Example:
         >>> import tensorflow as tf
@@ -30,13 +31,28 @@ class CountSketch:
         >>> sketch.heaviest(table, 1).numpy().tolist()
         [7]
 
-    Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002; in
-    trainings: Ivkin et al., "Sketched-SGD", arXiv:1903.04488.
+    Source: Charikar, Chen and Farach-Colton, "Finding frequent items in data streams", 2002; the
+    hashes: Dietzfelbinger, "Universal hashing and k-wise independent random variables via integer
+    arithmetic without primes", STACS 1996; in trainings: Ivkin et al., "Sketched-SGD",
+    arXiv:1903.04488.
     """
 
-    def __init__(self, num_elements: int, rows: int, columns: int):
+    def __init__(
+        self,
+        num_elements: int,
+        rows: int,
+        columns: int,
+        seed: Sequence[int] | tf.Tensor = (0, 0),
+    ):
         self.num_elements, self.rows, self.columns = num_elements, rows, columns
-        self._factors = _drawn_factors(rows)
+        self.seed = seed
+
+    def factors(self) -> tf.Tensor:
+        """Returns a and b of each row, int64, [r, 2]."""
+        # Philox gives the same numbers on all devices.
+        return tf.random.stateless_uniform(
+            [self.rows, 2], self.seed, minval=None, maxval=None, dtype=tf.int64, alg="philox"
+        )
 
     def table(self, values: tf.Tensor) -> tf.Tensor:
         """Returns the table, [r, c], of a tensor of n elements."""
@@ -58,22 +74,13 @@ class CountSketch:
     def _hashes(self, dtype: tf.DType) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Of each row, column and sign of all places."""
         places = tf.range(self.num_elements, dtype=tf.int64)
+        sums = [a * places + b for a, b in map(tf.unstack, tf.unstack(self.factors(), self.rows))]
+        # int64 keeps its sign when it is shifted.
+        upper = [tf.bitwise.right_shift(each, 32) & (2**32 - 1) for each in sums]
         return [
             (
-                tf.cast((a * places + b) % PRIME * self.columns // 2**31, tf.int32),
-                tf.cast(1 - 2 * ((of_sign * places + shift) % PRIME % 2), dtype),
+                tf.cast(tf.bitwise.right_shift(bits // 2 * self.columns, 31), tf.int32),
+                tf.cast(1 - 2 * (bits & 1), dtype),
             )
-            for a, b, of_sign, shift in self._factors
+            for bits in upper
         ]
-
-
-def _drawn_factors(rows: int) -> list[list[int]]:
-    """Four of each row, from 1 to p - 1, by SplitMix64: those of cc/compression/sketch_hashes.h."""
-    state, mask = 0, 2**64 - 1
-    factors = []
-    for _ in range(4 * rows):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        x = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
-        x = ((x ^ x >> 27) * 0x94D049BB133111EB) & mask
-        factors.append((x ^ x >> 31) % (PRIME - 1) + 1)
-    return [factors[row : row + 4] for row in range(0, 4 * rows, 4)]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tf_adasum.collectives.compression.compression import Compression
 from tf_adasum.collectives.compression.fraction import check_fraction
-from tf_adasum.collectives.refusals import checked_int
+from tf_adasum.collectives.refusals import checked_int, refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,17 +20,15 @@ class Sketch(Compression):
         table[j, h_j(i)] = sum of s_j(i) x_i,   x_i ~ median over j of s_j(i) table[j, h_j(i)]
 
     Values follow in the order of their places, which whoever decodes finds in the sketch again. In
-    float32 they take 4 (s n + f n) bytes: less than `TopK`, whose places take 4 bytes each, where s
-    is below f, and then fewer of the heaviest are found.
+    float32 all takes 8 + 4 (s n + f n) bytes: less than `TopK`, whose places take 4 bytes each,
+    where s is below f, and then fewer of the heaviest are found.
 
-    Error feedback does not bound what is lost: the hashes never change, so that places which look
-    heavy by collisions are chosen again and again, and most others wait for ever
-    (docs/compression.md). Don't train with it yet. `optimizers.SketchedSGD` merges the sketches of
-    all replicas, and exchanges the same places of all.
+    The hashes h and s are drawn from a seed that x makes, and which travels. With error feedback
+    every call has others, so that no place is hidden for ever by those that share its cells.
 
     Args:
         fraction: f, of the values, above 0 and at most 1.
-        sketch_fraction: s, above 0 and at most 1: a sketch may not be larger than what it shows.
+        sketch_fraction: s, above 0; with f at most 1, since a code is no larger than its tensor.
         rows: r, from 1 to 101; more find the heaviest more surely.
         least_elements: tensors of fewer elements travel as they are.
 
@@ -55,6 +53,10 @@ class Sketch(Compression):
         super().__post_init__()
         check_fraction(self.fraction)
         check_fraction(self.sketch_fraction, "sketch_fraction")
+        if self.fraction + self.sketch_fraction > 1:
+            expected = "fraction and sketch_fraction of together at most 1"
+            received = f"{self.fraction} and {self.sketch_fraction}"
+            raise ValueError(refusal(expected, received, "Take TopK, or nothing, for that many."))
         checked_int("rows", self.rows, 1, 101)
 
     @property
