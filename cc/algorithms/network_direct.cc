@@ -7,6 +7,7 @@
 #include "cc/algorithms/chunks.h"
 #include "cc/algorithms/combine_tree.h"
 #include "cc/algorithms/fusion_buffer.h"
+#include "cc/algorithms/ring_turns.h"
 #include "cc/algorithms/schedule.h"
 #include "cc/algorithms/weights_of_leaves.h"
 
@@ -48,20 +49,6 @@ class NetworkDirect {
   }
 
  private:
-  // An exchange of chunk `chunk`: to one peer, from another. In round d all leaves send to the d-th
-  // behind them, so that no leaf waits for one that waits for it.
-  struct Turn {
-    int64_t chunk;
-    int to, from;
-    bool is_last;  // of its chunk
-  };
-  int64_t NumTurns() const { return chunks_.size() * (size_ - 1); }
-  Turn TurnOf(int64_t i) const {
-    const int shift = static_cast<int>(i % (size_ - 1)) + 1;
-    return {i / (size_ - 1), (rank_ + shift) % size_, (rank_ + size_ - shift) % size_,
-            shift == size_ - 1};
-  }
-
   bool NeedsMoments() const { return context_.reduction.NeedsMoments(); }
   int64_t ChunkElements() const {
     return buffer_.Elements(ChunkBytesWith((rank_ + 1) % size_, transport_, arithmetic_));
@@ -84,24 +71,8 @@ class NetworkDirect {
     return buffer_.Stacks(chunks_.keep(chunk), Runs(chunk), out, Part(rank_).begin);
   }
 
-  // Makes all turns, posted ahead where the transport takes that; use(turn) follows each.
-  template <typename SendOf, typename RecvOf, typename Use>
-  void TakeTurns(SendOf send, RecvOf recv, Use use) {
-    const int64_t ahead = transport_.MostPosted((rank_ + 1) % size_);
-    for (int64_t i = -ahead; i < NumTurns(); ++i) {
-      if (i + ahead < NumTurns()) {
-        const Turn next = TurnOf(i + ahead);
-        transport_.Post(send(next), recv(next));
-      }
-      if (i < 0) continue;
-      const Turn turn = TurnOf(i);
-      transport_.Exchange(send(turn), recv(turn));
-      use(turn);
-    }
-  }
-
   void Scatter();
-  Send PackedFor(const Turn& turn);
+  Send PackedFor(const RingTurn& turn);
   void Gather();
   void Combine(int64_t chunk);
 
@@ -120,7 +91,7 @@ class NetworkDirect {
   std::vector<double> grams_, weights_;
 };
 
-Send NetworkDirect::PackedFor(const Turn& turn) {
+Send NetworkDirect::PackedFor(const RingTurn& turn) {
   const Range range = ChunkOf(turn.to, turn.chunk);
   const void*& packed = packed_[turn.chunk * size_ + turn.to];
   if (packed == nullptr) packed = buffer_.Packed(range, buffer_.Work(range));
@@ -129,30 +100,31 @@ Send NetworkDirect::PackedFor(const Turn& turn) {
 
 void NetworkDirect::Scatter() {
   if (NeedsMoments()) grams_.resize(buffer_.num_segments() * GramSize(size_));
-  TakeTurns([&](const Turn& turn) { return PackedFor(turn); },
-            [&](const Turn& turn) {
-              return Recv{turn.from, Received(turn.from, turn.chunk),
-                          buffer_.Bytes(chunks_.keep(turn.chunk))};
-            },
-            [&](const Turn& turn) {
-              if (!turn.is_last || !NeedsMoments()) return;
-              arithmetic_.AddGrams(buffer_.dtype(), size_, Stacks(turn.chunk, nullptr),
-                                   grams_.data());
-            });
+  TakeRingTurns(
+      transport_, chunks_.size(), [&](const RingTurn& turn) { return PackedFor(turn); },
+      [&](const RingTurn& turn) {
+        return Recv{turn.from, Received(turn.from, turn.chunk),
+                    buffer_.Bytes(chunks_.keep(turn.chunk))};
+      },
+      [&](const RingTurn& turn) {
+        if (!turn.is_last || !NeedsMoments()) return;
+        arithmetic_.AddGrams(buffer_.dtype(), size_, Stacks(turn.chunk, nullptr), grams_.data());
+      });
 }
 
 void NetworkDirect::Gather() {
   int64_t num_combined = 0;
-  TakeTurns(
-      [&](const Turn& turn) {
+  TakeRingTurns(
+      transport_, chunks_.size(),
+      [&](const RingTurn& turn) {
         while (num_combined <= turn.chunk) Combine(num_combined++);
         return Send{turn.to, Received(rank_, turn.chunk), buffer_.Bytes(chunks_.keep(turn.chunk))};
       },
-      [&](const Turn& turn) {
+      [&](const RingTurn& turn) {
         const Range range = ChunkOf(turn.from, turn.chunk);
         return Recv{turn.from, buffer_.Work(range), buffer_.Bytes(range)};
       },
-      [&](const Turn& turn) {
+      [&](const RingTurn& turn) {
         const Range range = ChunkOf(turn.from, turn.chunk);
         buffer_.Deliver(range, buffer_.Work(range));
       });
@@ -176,11 +148,7 @@ bool SuitsNetworkDirect(const Transport& transport) {
   if (is_power || size > kMostOperands) return false;
   // Where some ranks share a host, halving keeps more of the bytes inside; and SendRecv must carry
   // what is reduced.
-  if (transport.requires_workspace() || transport.ShortBytes() == 0) return false;
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer != transport.rank() && transport.CanRead(peer)) return false;
-  }
-  return true;
+  return IsNetworkOnly(transport) && transport.ShortBytes() > 0;
 }
 
 bool NetworkDirectAllreduce(const LeafTensors& tensors, const CollectiveContext& context) {

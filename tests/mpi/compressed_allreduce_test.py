@@ -57,6 +57,23 @@ def test_real_ranks_get_the_bits_of_simulated_ones(name, reduction):
         _assert_same_bits(state.part_residuals, simulated.part_residuals[adasum.rank()])
 
 
+@pytest.mark.parametrize("name", ["sign", "threshold"])
+def test_a_long_list_travels_in_groups_over_a_network_and_gets_the_same_bits(name):
+    codec = CODECS[name]
+    shapes = [(1_100_000,), (1070,), (3000, 400), (1_300_001,), (5001,)]
+    inputs = [
+        [np.random.default_rng([rank, i]).normal(size=s).astype("f4") for i, s in enumerate(shapes)]
+        for rank in range(adasum.size())
+    ]
+    state = compression.State(inputs[0], codec)
+    simulated = compression.SimulatedState(inputs, codec)
+    for _ in range(2):
+        expected = adasum.simulate(inputs, compression=codec, state=simulated)[adasum.rank()]
+        tensors = [tf.constant(array) for array in inputs[adasum.rank()]]
+        _assert_same_bits(adasum.allreduce(tensors, compression=codec, state=state), expected)
+        _assert_same_bits(state.residuals, simulated.residuals[adasum.rank()])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_in_a_function_without_a_state(dtype):
     codec = CODECS["sign"]
