@@ -122,7 +122,7 @@ def test_residuals_on_another_device_are_copied_and_the_same(monkeypatch):
     for _ in range(3):
         in_place = adasum.allreduce(tensors, compression=codec, state=states[0])
         with monkeypatch.context() as patch:
-            patch.setattr(compressed_allreduce, "_is_of_host", lambda variable: False)
+            patch.setattr(compressed_allreduce, "_are_of_host", lambda variables: False)
             copied = adasum.allreduce(tensors, compression=codec, state=states[1])
         _assert_same_bits(copied, [tensor.numpy() for tensor in in_place])
     kept = [variable.numpy() for variable in states[0].variables]

@@ -139,7 +139,7 @@ def encoded_allreduce_replicas(
     how = {"num_tensors": len(leaves[0]), "reduction": reduction, "codec": compression.codec}
     with issuing(communicator, name, name is None) as (handle, attributes):
         how |= attributes
-        if all(map(_is_of_host, [*residuals, *lost.part_residuals])):
+        if _are_of_host([*residuals, *lost.part_residuals]):
             reduced = native.ops.adasum_compressed_allreduce_in_place(
                 handle, inputs, _handles(residuals), _handles(lost.part_residuals), **how
             )
@@ -148,8 +148,10 @@ def encoded_allreduce_replicas(
     return [tf.cast(tensor, like.dtype) for tensor, like in zip(reduced, leaves[0])]
 
 
-def _is_of_host(variable: tf.Variable) -> bool:
-    return tf.DeviceSpec.from_string(variable.device).device_type == "CPU"
+def _are_of_host(variables: Sequence[tf.Variable]) -> bool:
+    """Whether all are on the first CPU: a variable binds the op to its own device."""
+    places = [tf.DeviceSpec.from_string(variable.device) for variable in variables]
+    return all((place.device_type, place.device_index) == ("CPU", 0) for place in places)
 
 
 def _handles(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
@@ -163,7 +165,7 @@ def _by_copies(
     part_residuals: Sequence[tf.Variable],
     how: dict[str, Any],
 ) -> list[tf.Tensor]:
-    """For variables on a GPU, whose memory the codecs do not reach."""
+    """For variables on a GPU, whose memory the codecs do not reach, or on several devices."""
     reduced, *changed = native.ops.adasum_compressed_allreduce(
         handle,
         inputs,
