@@ -16,7 +16,7 @@ from experiments import local
 from experiments.experiment import Experiment, Run
 
 
-def start_tensorflow(num_processes: int = 1) -> None:
+def start_tensorflow(num_processes: int) -> None:
     """Makes the devices of the experiments; before anything else starts TensorFlow's runtime.
 
     Args:

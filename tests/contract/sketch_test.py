@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.reference.codecs.sketch import q
+from tests.reference.sketched import planted
 from tf_adasum import compression
 from tf_adasum.collectives.compressed_simulation import arriving
 
@@ -19,12 +20,9 @@ def test_sketches_of_any_number_of_rows_are_the_references(dtype, rows):
 @pytest.mark.parametrize("seed", range(5))
 def test_of_planted_values_a_sketch_finds_nine_in_ten(seed):
     n, count = 50_000, 50
-    random = np.random.default_rng(seed)
-    x = random.normal(size=n)
-    planted = random.choice(n, count, replace=False)
-    x[planted] += 60 * random.choice([-1, 1], count)
+    x, places = planted(seed, n, count)
     arrived = arriving(compression.Sketch(4 * count / n, 0.04), x, 1, None)
-    assert np.count_nonzero(arrived[planted]) >= 0.9 * count
+    assert np.count_nonzero(arrived[places]) >= 0.9 * count
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4])

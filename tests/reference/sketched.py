@@ -30,6 +30,15 @@ def splitmix(count, seed):
     return x ^ x >> np.uint64(31)
 
 
+def planted(seed, num_elements, count):
+    """Normal values, to `count` of which 60 was added or subtracted, and the places of these."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=num_elements)
+    places = random.choice(num_elements, count, replace=False)
+    x[places] += 60 * random.choice([-1, 1], count)
+    return x, places
+
+
 def table(x, columns, factors):
     """[rows, columns]."""
     result = np.zeros((len(factors), columns))
