@@ -9,6 +9,7 @@ NAME.jsonl. The table goes to NAME.md and the plot to NAME.png there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -30,8 +31,8 @@ from experiments import (
     steps,
     words,
 )
-from experiments.experiment import Experiment, carry_out
-from experiments.processes import Processes
+from experiments.experiment import Experiment, carry_out, one_by_one
+from experiments.processes import Processes, start_tensorflow
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
@@ -75,16 +76,22 @@ def main(argv: list[str]) -> int:
             f"Received: {' '.join(argv[1:]) or 'nothing'}.\n" + list_of_all
         )
     deadline = time.monotonic() + _seconds(FLAGS.budget)
-    with Processes(FLAGS.jobs) as processes:
-        are_done = [
-            carry_out(EXPERIMENTS[name], FLAGS.folder, deadline, processes) for name in names
-        ]
+    with _maker_of_runs(FLAGS.jobs) as make:
+        are_done = [carry_out(EXPERIMENTS[name], FLAGS.folder, deadline, make) for name in names]
     for name, is_done in zip(names, are_done):
         if is_done:
             print(f"{name}: {os.path.join(FLAGS.folder, name)}.md, .png")
         else:
             print(f"{name}: the time was over; call it again to go on")
     return 0 if all(are_done) else 1
+
+
+def _maker_of_runs(jobs: int) -> contextlib.AbstractContextManager:
+    """Several processes; or this one, where one is enough."""
+    if jobs > 1:
+        return Processes(jobs)
+    start_tensorflow(1)
+    return contextlib.nullcontext(one_by_one)
 
 
 def _seconds(budget: str | None) -> float:

@@ -17,17 +17,6 @@ struct RingTurn {
   bool is_last;  // of its chunk
 };
 
-// Whether there are peers, and none whose memory can be read: then received bytes lie where they
-// were wanted, and turns may be posted. The same on all leaves: a transport of which some share
-// memory requires workspaces on all.
-inline bool IsNetworkOnly(const Transport& transport) {
-  if (transport.requires_workspace() || transport.size() == 1) return false;
-  for (int peer = 0; peer < transport.size(); ++peer) {
-    if (peer != transport.rank() && transport.CanRead(peer)) return false;
-  }
-  return true;
-}
-
 // Makes all turns of so many chunks; use(turn) follows each, while later ones are on their way.
 // send(turn) and recv(turn) are called when a turn is posted and again when it is made.
 template <typename SendOf, typename RecvOf, typename Use>

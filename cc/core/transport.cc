@@ -28,4 +28,12 @@ bool AllShareMemory(const Transport& transport) {
   return transport.requires_workspace();
 }
 
+bool IsNetworkOnly(const Transport& transport) {
+  if (transport.requires_workspace() || transport.size() == 1) return false;
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    if (peer != transport.rank() && transport.CanRead(peer)) return false;
+  }
+  return true;
+}
+
 }  // namespace adasum

@@ -138,6 +138,10 @@ class Transport {
 bool SharesMemory(const Transport& transport, int peer);
 // Whether every two ranks do; the same on all ranks.
 bool AllShareMemory(const Transport& transport);
+// Whether there are peers, and none whose memory can be read: then received bytes lie where they
+// were wanted, and exchanges may be posted. The same on all ranks: a transport of which some share
+// memory requires workspaces on all.
+bool IsNetworkOnly(const Transport& transport);
 
 }  // namespace adasum
 

@@ -34,18 +34,6 @@ absl::Status MeasuredAllreduceShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-// The same, and behind them the residuals as they came.
-absl::Status CompressedAllreduceShapes(InferenceContext* context) {
-  TF_RETURN_IF_ERROR(AllreduceShapes(context));
-  int num_inputs, num_tensors;
-  TF_RETURN_IF_ERROR(context->GetAttr("num_inputs", &num_inputs));
-  TF_RETURN_IF_ERROR(context->GetAttr("num_tensors", &num_tensors));
-  for (int i = num_tensors; i < context->num_outputs(); ++i) {
-    context->set_output(i, context->input(1 + num_inputs + i - num_tensors));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status BroadcastShapes(InferenceContext* context) {
   for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, context->input(1 + i));
   return absl::OkStatus();
@@ -145,30 +133,6 @@ REGISTER_OP("AdasumMeasuredAllreduce")
 REGISTER_OP("AdasumCompressedAllreduce")
     .Input("communicator: resource")
     .Input("inputs: num_inputs * T")
-    .Input("residuals: num_residuals * T")
-    .Input("part_residuals: num_part_residuals * T")
-    .Output("outputs: num_tensors * T")
-    .Output("new_residuals: num_residuals * T")
-    .Output("new_part_residuals: num_part_residuals * T")
-    .Attr("T: {float, double}")
-    .Attr("num_inputs: int >= 1")
-    .Attr("num_tensors: int >= 1")
-    .Attr("num_residuals: int >= 0")
-    .Attr("num_part_residuals: int >= 0")
-    .Attr("reduction: string = 'adasum'")
-    .Attr("codec: string")
-    .Attr("tensor_name: string")
-    .Attr("caller_waits: bool = false")
-    .SetIsStateful()
-    .SetShapeFn(CompressedAllreduceShapes)
-    .Doc(
-        "Reduces a list of tensors over all replicas of all ranks, each tensor by itself, that "
-        "travel encoded. residuals: what encoding lost of each before, which is added to it; "
-        "part_residuals: of this rank's part of each result; neither where nothing is kept.");
-
-REGISTER_OP("AdasumCompressedAllreduceInPlace")
-    .Input("communicator: resource")
-    .Input("inputs: num_inputs * T")
     .Input("residuals: num_residuals * resource")
     .Input("part_residuals: num_part_residuals * resource")
     .Output("outputs: num_tensors * T")
@@ -184,8 +148,10 @@ REGISTER_OP("AdasumCompressedAllreduceInPlace")
     .SetIsStateful()
     .SetShapeFn(AllreduceShapes)
     .Doc(
-        "AdasumCompressedAllreduce with residuals that are variables of the host, changed in "
-        "place.");
+        "Reduces a list of tensors over all replicas of all ranks, each tensor by itself, that "
+        "travel encoded. residuals: variables in the host's memory, of what encoding lost of each "
+        "before, which is added to it and becomes what is lost now; part_residuals: of this rank's "
+        "part of each result; neither where nothing is kept.");
 
 REGISTER_OP("AdasumSparseAllreduce")
     .Input("communicator: resource")

@@ -7,7 +7,6 @@ import tensorflow as tf
 import tf_adasum as adasum
 from tests.mpi.rows import check_refused
 from tf_adasum import compression
-from tf_adasum.collectives import compressed_allreduce
 
 CODECS = {
     "identity": compression.Identity(),
@@ -112,21 +111,6 @@ def test_who_read_a_residual_keeps_what_was_read():
     has_peers = adasum.size() > 1
     changed = [np.any(v.numpy() != copy) for v, copy in zip(state.variables, copies)]
     assert any(changed) == has_peers
-
-
-def test_residuals_on_another_device_are_copied_and_the_same(monkeypatch):
-    """As on a GPU: here the host's are taken for such."""
-    codec = CODECS["threshold"]
-    tensors = [tf.constant(array) for array in _inputs(0)[adasum.rank()]]
-    states = [compression.State(tensors, codec) for _ in range(2)]
-    for _ in range(3):
-        in_place = adasum.allreduce(tensors, compression=codec, state=states[0])
-        with monkeypatch.context() as patch:
-            patch.setattr(compressed_allreduce, "_are_of_host", lambda variables: False)
-            copied = adasum.allreduce(tensors, compression=codec, state=states[1])
-        _assert_same_bits(copied, [tensor.numpy() for tensor in in_place])
-    kept = [variable.numpy() for variable in states[0].variables]
-    _assert_same_bits(states[1].variables, kept)
 
 
 def test_what_follows_is_undisturbed():

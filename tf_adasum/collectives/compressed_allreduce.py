@@ -100,7 +100,7 @@ def _reduced(
 
 
 class Lost(NamedTuple):
-    """Variables of what encoding has lost; empty where nothing is kept.
+    """Variables in host memory of what encoding has lost; empty where nothing is kept.
 
     Attributes:
         residuals: of each replica's tensors: [replica][tensor], of the tensors' shapes.
@@ -136,47 +136,18 @@ def encoded_allreduce_replicas(
     dtype = work_dtype(leaves[0][0].dtype.name)
     residuals = [variable for of_leaf in lost.residuals for variable in of_leaf]
     inputs = [tf.cast(tensor, dtype) for leaf in leaves for tensor in leaf]
-    how = {"num_tensors": len(leaves[0]), "reduction": reduction, "codec": compression.codec}
     with issuing(communicator, name, name is None) as (handle, attributes):
-        how |= attributes
-        if _are_of_host([*residuals, *lost.part_residuals]):
-            reduced = native.ops.adasum_compressed_allreduce_in_place(
-                handle, inputs, _handles(residuals), _handles(lost.part_residuals), **how
-            )
-        else:
-            reduced = _by_copies(handle, inputs, residuals, lost.part_residuals, how)
+        reduced = native.ops.adasum_compressed_allreduce(
+            handle,
+            inputs,
+            [variable.handle for variable in residuals],
+            [variable.handle for variable in lost.part_residuals],
+            num_tensors=len(leaves[0]),
+            reduction=reduction,
+            codec=compression.codec,
+            **attributes,
+        )
     return [tf.cast(tensor, like.dtype) for tensor, like in zip(reduced, leaves[0])]
-
-
-def _are_of_host(variables: Sequence[tf.Variable]) -> bool:
-    """Whether all are on the first CPU: a variable binds the op to its own device."""
-    places = [tf.DeviceSpec.from_string(variable.device) for variable in variables]
-    return all((place.device_type, place.device_index) == ("CPU", 0) for place in places)
-
-
-def _handles(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    return [variable.handle for variable in variables]
-
-
-def _by_copies(
-    handle: tf.Tensor,
-    inputs: Sequence[tf.Tensor],
-    residuals: Sequence[tf.Variable],
-    part_residuals: Sequence[tf.Variable],
-    how: dict[str, Any],
-) -> list[tf.Tensor]:
-    """For variables on a GPU, whose memory the codecs do not reach, or on several devices."""
-    reduced, *changed = native.ops.adasum_compressed_allreduce(
-        handle,
-        inputs,
-        [variable.read_value() for variable in residuals],
-        [variable.read_value() for variable in part_residuals],
-        **how,
-    )
-    values = [value for of_kind in changed for value in of_kind]
-    for variable, value in zip([*residuals, *part_residuals], values):
-        variable.assign(value)
-    return reduced
 
 
 def _check(compression: Any, state: Any, reduction: str) -> None:
@@ -205,7 +176,6 @@ def _check_state(tensors: Sequence[tf.Tensor], state: State | None) -> None:
         raise ValueError(refusal(wanted, given, "Pass State(tensors, compression)."))
 
 
-@tf.RegisterGradient("AdasumCompressedAllreduceInPlace")
 @tf.RegisterGradient("AdasumCompressedAllreduce")
 def _refuse_gradient(op: Any, *upstream: Any) -> None:
     del op, upstream

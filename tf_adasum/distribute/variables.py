@@ -65,7 +65,11 @@ def broadcast_variables(
 
 
 def local_copies(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """Returns the variable of each local replica; reading one asks no other replica."""
+    """Returns the variable of each local replica; reading one asks no other replica.
+
+    Args:
+        variable: or what has `values`, as distributed variables have.
+    """
     return getattr(variable, "values", None) or (variable,)
 
 

@@ -12,7 +12,22 @@ from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.compression.compression import work_dtype
 from tf_adasum.collectives.compression.state import num_part_elements
 from tf_adasum.distribute.strategy import AdasumStrategy
-from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.distribute.variables import native_variable
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+
+
+class Residual:
+    """What encoding has lost of a variable; it looks like one that TensorFlow distributes.
+
+    In host memory on every device, where the allreduce changes it in place.
+
+    Args:
+        values: a variable for each local replica.
+    """
+
+    def __init__(self, values: Sequence[tf.Variable]):
+        self.values = tuple(values)
+        self.name, self.shape, self.dtype = values[0].name, values[0].shape, values[0].dtype
 
 
 class VariableEncoding:
@@ -31,7 +46,7 @@ class VariableEncoding:
         self.compression = compression
         self._codecs: dict[str, Compression] = {}
         self._to_be_made: list[tuple[AdasumStrategy, tf.Variable]] = []
-        self._lost: dict[str, tuple[tf.Variable, tf.Variable]] = {}
+        self._lost: dict[str, tuple[Residual, Residual]] = {}
 
     def build(
         self,
@@ -62,14 +77,13 @@ class VariableEncoding:
     def _make(self) -> None:
         for strategy, variable in self._to_be_made:
             num_ranks = strategy.extended.communicator.size
-            of_part = [num_part_elements(variable.shape.num_elements(), num_ranks)]
+            num_local = strategy.num_replicas_in_sync // num_ranks
             dtype = work_dtype(variable.dtype.name)
-            # Zeros on all ranks: there is nothing to agree on.
-            with tf.init_scope(), strategy.scope(), strategy.extended.alone():
-                self._lost[variable._unique_id] = (
-                    tf.Variable(tf.zeros(variable.shape, dtype), trainable=False),
-                    tf.Variable(tf.zeros(of_part, dtype), trainable=False),
-                )
+            of_tensor = [make_plain_zeros(variable.shape, dtype) for _ in range(num_local)]
+            num_of_part = num_part_elements(variable.shape.num_elements(), num_ranks)
+            of_part = make_plain_zeros([num_of_part], dtype)
+            # A rank's replicas share its part.
+            self._lost[variable._unique_id] = Residual(of_tensor), Residual([of_part] * num_local)
         self._to_be_made = []
 
     def chosen(self, num_elements: int, dtype: str, reduction: str) -> Compression | None:
@@ -78,7 +92,7 @@ class VariableEncoding:
         return codec if codec is not None and codec.encodes_elements(num_elements, dtype) else None
 
     @property
-    def variables(self) -> list[tf.Variable]:
+    def variables(self) -> list[Residual]:
         """All residuals: of the replicas, and of this rank's parts of the results."""
         return [variable for pair in self._lost.values() for variable in pair]
 
@@ -90,5 +104,5 @@ class VariableEncoding:
         """Returns where what is lost of them is kept; in cross-replica context."""
         self._make()
         pairs = [self._lost[native_variable(variable)._unique_id] for variable in variables]
-        of_tensors = [local_copies(residual) for residual, _ in pairs]
-        return Lost(list(zip(*of_tensors)), [local_copies(of_part)[0] for _, of_part in pairs])
+        of_tensors = [residual.values for residual, _ in pairs]
+        return Lost(list(zip(*of_tensors)), [of_part.values[0] for _, of_part in pairs])

@@ -48,7 +48,9 @@ class State(tf.Module):
 
 
 def _zeros(shape: Any, dtype: tf.DType) -> tf.Variable:
-    return tf.Variable(tf.zeros(shape, work_dtype(dtype.name)), trainable=False)
+    # In host memory, where the op changes it in place.
+    with tf.device("CPU:0"):
+        return tf.Variable(tf.zeros(shape, work_dtype(dtype.name)), trainable=False)
 
 
 def encoded_bytes(compression: Compression, num_elements: int, dtype: str, num_ranks: int) -> int:
