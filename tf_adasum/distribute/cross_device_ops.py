@@ -20,8 +20,10 @@ from tf_adasum.collectives.compressed_allreduce import encoded_allreduce_replica
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
 from tf_adasum.distribute.asked import Asked
+from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.losses import scaled
 
 require_hooks(
     tf_cross_device_ops.CrossDeviceOps,
@@ -49,6 +51,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         reduction_of: maps a variable to `(path, reduction name)`.
         bucket_bytes: variables of a step travel in buckets of about this many bytes each.
         local_reduction: what reduces the replicas of a host before their Adasum across hosts.
+
+    Attributes:
+        batch_share: what the leaves of replicas count; None: all alike.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         self._bucket_bytes = bucket_bytes
         self._local_reduction = local_reduction
         self._asked = Asked()
+        self.batch_share: BatchShare | None = None
 
     def asking(self, **asked) -> contextlib.AbstractContextManager:
         """As `Asked.asking`."""
@@ -110,11 +116,16 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     @override
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
         del options
+        buckets = self._buckets(reduce_op, value_destination_pairs)
+        if self.batch_share is not None and any(name is not None for *_, name in buckets):
+            self.batch_share.computed([value.values for value, _ in value_destination_pairs])
         reduced = [None] * len(value_destination_pairs)
         paths: list[str] = []
         norms: list[tf.Tensor] = []
-        for reduction, indices, name in self._buckets(reduce_op, value_destination_pairs):
+        for reduction, indices, name in buckets:
             values, destinations = zip(*[value_destination_pairs[index] for index in indices])
+            if name is not None:
+                values = self._weighed(values)
             measures = self._asked.measure is not None and name is not None
             codec = None if name is None else self._asked.compression_of(destinations[0])
             if codec is not None:
@@ -132,6 +143,15 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             with tf.device("CPU:0"):
                 self._asked.measure(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
+
+    def _weighed(self, per_replica_values) -> list:
+        """The values, times what each replica's count where ranks have unlike batches."""
+        if self.batch_share is None:
+            return per_replica_values
+        weights = self.batch_share.weights()
+        leaves = zip(*[value.values for value in per_replica_values])
+        weighed = [scaled(leaf, weight) for leaf, weight in zip(leaves, weights)]
+        return [tf_values.PerReplica(list(values)) for values in zip(*weighed)]
 
     def _stays_sparse(self, value, reduction: str) -> bool:
         """Whether the rows of a gradient travel, and not all of the variable's."""

@@ -15,6 +15,11 @@ from tf_adasum.distribute.data_order import file_readers
 _Policy = tf.data.experimental.AutoShardPolicy
 
 
+def is_dealt(dataset: tf.data.Dataset) -> bool:
+    """Whether ranks are dealt parts of it; each reads the whole where its policy is OFF."""
+    return dataset.options().experimental_distribute.auto_shard_policy != _Policy.OFF
+
+
 def dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same data, of which every rank reads all files and takes its part of each batch."""
     if dataset.options().experimental_distribute.auto_shard_policy not in (

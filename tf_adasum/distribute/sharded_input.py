@@ -12,7 +12,7 @@ from typing_extensions import override
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.distribute.data_order import check_order
-from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few
+from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few, is_dealt
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -31,7 +31,8 @@ _PER_REPLICA = tf.distribute.InputReplicationMode.PER_REPLICA
 class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     """The data methods of an extended: rank and number of ranks go into the input context.
 
-    A subclass sets `communicator` before it calls the constructor, and has a flag `rows_in_order`.
+    A subclass sets `communicator` before it calls the constructor, and has a flag `rows_in_order`
+    and a `batch_share`.
     """
 
     def _make_input_context(self) -> tf.distribute.InputContext:
@@ -61,6 +62,18 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "Received: a dataset."
             )
         options = self._fetching(options)
+        if self.batch_share is not None and not self.rows_in_order.on and is_dealt(dataset):
+            if tf.executing_eagerly():
+                check_order(dealt_by_rows(dataset), self.communicator)
+            own = self.batch_share.own_rows(dataset)
+            workers, strategy = (
+                self._input_workers_with_options(options),
+                self._container_strategy(),
+            )
+            # TensorFlow deals the rank's rows to its replicas.
+            return input_util.get_distributed_dataset(
+                own, workers, strategy, num_replicas_in_sync=len(self._devices), options=options
+            )
         if self.rows_in_order.on:
             dataset = dealt_by_rows(dataset)
         if self.communicator.size > 1 and tf.executing_eagerly():

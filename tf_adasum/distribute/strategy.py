@@ -14,6 +14,7 @@ from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
 from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
@@ -65,10 +66,16 @@ class AdasumStrategy(tf.distribute.Strategy):
         check_every: after how many steps of `fit` the ranks compare 64-bit digests of all
             weights, an int >= 0; 0: only when `fit` and `evaluate` begin and `fit` ends. What
             differs ends the training on all ranks, with the variable's path and the rank.
+        batch_share: which part of each global batch a rank trains on, where ranks are not equally
+            fast: a positive number for each, as `[1, 3]`, the same list on all ranks, or
+            "measured": equal parts at first, and from each later epoch of `fit` on by the rows per
+            second that a rank has computed. None: equal parts. A replica of b of B rows then
+            counts N b / B: a mean is that of all rows, for losses that are means of rows.
 
     Raises:
         ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
-            unknown, `bucket_bytes` is not positive, `check_every` is negative, or a device is none
+            unknown, `batch_share` has no positive number for each rank or differs between ranks,
+            `bucket_bytes` is not positive, `check_every` is negative, or a device is none
             that this process has, or there twice.
         TypeError: `communicator` is none, or `bucket_bytes` no int.
         tf.errors.UnavailableError: the communicator was closed.
@@ -90,7 +97,7 @@ class AdasumStrategy(tf.distribute.Strategy):
     # MirroredExtended reads it; our exchange uses no TensorFlow collectives.
     _collective_key_base = 0
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (each is a choice of its own)
         self,
         devices: Sequence[str] | None = None,
         reductions: Sequence[tuple[RuleTest, str]] | None = None,
@@ -98,6 +105,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         local_reduction: str = "adasum",
         check_every: int = 0,
+        *,
+        batch_share: Sequence[float] | str | None = None,
     ):
         communicator = checked_group(communicator)
         check_stages("adasum", local_reduction)
@@ -109,6 +118,9 @@ class AdasumStrategy(tf.distribute.Strategy):
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices, communicator, ops)
         extended.see_variable = self._policy.see
+        if batch_share is not None:
+            share = BatchShare(batch_share, communicator, len(devices))
+            extended.batch_share = ops.batch_share = share
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
         self.divergence_check = DivergenceCheck(communicator, check_every)
@@ -120,6 +132,12 @@ class AdasumStrategy(tf.distribute.Strategy):
             )
         if communicator.rank > 0:
             keras.config.disable_interactive_logging()
+
+    @property
+    def batch_shares(self) -> list[float]:
+        """The part of each batch that each rank trains on; their sum is 1."""
+        own, number = self.extended.batch_share, self.extended.communicator.size
+        return [1 / number] * number if own is None else own.shares
 
     def reduction_plan(self, models) -> ReductionPlan:
         """Returns, and prints on rank 0, which trainable variable gets which reduction.

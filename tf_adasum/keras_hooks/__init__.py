@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from tf_adasum.keras_hooks import (
+    batch_shares,
     callback_files,
     calls,
     common_logs,
@@ -41,6 +42,8 @@ from tf_adasum.keras_hooks import (
 )
 
 _HOOKS = (
+    # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
+    batch_shares,
     calls,
     callback_files,
     common_logs,

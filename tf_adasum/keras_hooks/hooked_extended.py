@@ -5,10 +5,29 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from typing import Any, Protocol
+
+import tensorflow as tf
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
+
+
+class BatchShare(Protocol):
+    """What the hooks ask of the `BatchShare` of a strategy."""
+
+    def step(self, replica: int, num_rows: Any) -> contextlib.AbstractContextManager:
+        """Around a training step of a local replica, of so many rows."""
+
+    def weight_here(self) -> tf.Tensor:
+        """Returns what the gradients of this thread's replica are to be multiplied by."""
+
+    def computed(self, values: Any) -> None:
+        """Is told what a step has computed, before it is exchanged."""
+
+    def renew(self) -> None:
+        """Is told that an epoch begins, on all ranks."""
 
 
 class HookedExtended:
@@ -19,6 +38,7 @@ class HookedExtended:
     Attributes:
         communicator: the processes of the strategy.
         idle: which local replicas have no row in the step under way.
+        batch_share: which part of each batch a rank trains on; None: all alike.
         undivided_losses: while it is on, the losses of replicas are their own: nothing divides
             them by N.
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
@@ -36,6 +56,7 @@ class HookedExtended:
         self.undivided_losses = ReplicasFlag()
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
+        self.batch_share: BatchShare | None = None
         self.see_variable: Callable[[str, tuple[int, ...], str], None] = lambda *described: None
         super().__init__(*args, **kwargs)
 

@@ -40,16 +40,18 @@ def in_undivided_step() -> bool:
     return flag is not None and flag.on
 
 
-def scaled(gradients: Sequence, factor: float) -> list:
+def scaled(gradients: Sequence, factor: float | tf.Tensor) -> list:
     """Returns the gradients, tensors or `tf.IndexedSlices`, times `factor`."""
     return [_scaled(gradient, factor) for gradient in gradients]
 
 
-def _scaled(gradient, factor: float):
+def _scaled(gradient, factor: float | tf.Tensor):
     if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.constant(factor, gradient.values.dtype)
+        values = _scaled(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.constant(factor, gradient.dtype)
+    if isinstance(factor, float):
+        return gradient * tf.constant(factor, gradient.dtype)
+    return gradient * tf.cast(factor, gradient.dtype)
 
 
 def _mark_steps() -> None:

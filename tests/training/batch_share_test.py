@@ -1,0 +1,230 @@
+"""Ranks that train on unlike parts of each batch make the step of all its rows."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.reference import adasum
+from tests.training.replicas import (
+    LOCAL,
+    assert_equal_on_ranks,
+    everywhere,
+    examples,
+    small_model,
+    strategy,
+)
+from tf_adasum.collectives.communicator import world
+
+SHARES = [8, 24, 32, 64, 16][: world().size]
+BATCH = sum(SHARES)
+RATE = 0.5
+
+
+def model_under(replicas, how):
+    """A model with the same first weights each time."""
+    with replicas.scope():
+        keras.utils.set_random_seed(7)
+        model = small_model()
+        optimizer = keras.optimizers.SGD(RATE)
+        if how != "plain":
+            optimizer = tf_adasum.wrap(optimizer, mode=how)
+        model.compile(optimizer, loss="mse")
+    return model
+
+
+def one_process(x, y, batch):
+    """The weights of a plain Keras training."""
+    keras.utils.set_random_seed(7)
+    model = small_model()
+    model.compile(keras.optimizers.SGD(RATE), loss="mse")
+    loss = model.fit(x, y, batch, shuffle=False, verbose=0).history["loss"]
+    return model.get_weights(), loss
+
+
+def assert_near(mine, expected):
+    for own, other in zip(mine, expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=0, atol=1e-6)
+
+
+def own_batches(number, num_local):
+    """As `distribute_datasets_from_function` wants them: each rank's own, of SHARES rows."""
+    x, y = examples(number * BATCH)
+    begin = sum(SHARES[: world().rank])
+    rows = [k * BATCH + begin + row for k in range(number) for row in range(SHARES[world().rank])]
+    data = tf.data.Dataset.from_tensor_slices((x[rows], y[rows]))
+    return data.batch(SHARES[world().rank] // num_local)
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+@pytest.mark.parametrize("how", ["plain", "gradient", "delta"])
+def test_means_are_the_steps_of_one_process(how, num_local):
+    """Also of a last batch that the shares do not divide, and of more ranks than it has rows."""
+    x, y = examples(2 * BATCH + 3)
+    replicas = strategy(num_local, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, how)
+    history = model.fit(x, y, BATCH, shuffle=False, verbose=0).history
+    expected, loss = one_process(x, y, BATCH)
+    assert_near(model.get_weights(), expected)
+    np.testing.assert_allclose(history["loss"], loss, rtol=1e-5)
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+@pytest.mark.parametrize("how", ["plain", "gradient"])
+def test_batches_that_ranks_make_by_themselves_count_by_their_rows(how):
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, how)
+    data = replicas.distribute_datasets_from_function(lambda context: own_batches(2, 1))
+    model.fit(data, verbose=0)
+    expected, _ = one_process(*examples(2 * BATCH), BATCH)
+    assert_near(model.get_weights(), expected)
+
+
+def test_loops_of_ones_own_count_by_the_shares():
+    x, y = examples(2 * BATCH)
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, "gradient")
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+
+    def step(batch_x, batch_y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(batch_x) - batch_y) ** 2)
+            loss /= replicas.num_replicas_in_sync
+        gradients = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply(gradients, model.trainable_variables)
+
+    for batch in replicas.experimental_distribute_dataset(data):
+        replicas.run(step, batch)
+    assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
+
+
+@pytest.mark.parametrize("how", ["gradient", "delta"])
+def test_adasum_of_leaves_times_n_b_over_the_rows(how):
+    x, y = examples(BATCH)
+    replicas = strategy(1, batch_share=SHARES)
+    model = model_under(replicas, how)
+    before = [np.float64(weight) for weight in model.get_weights()]
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    ends = np.cumsum([0, *SHARES])
+    changes = []
+    for begin, end in itertools.pairwise(ends):
+        after, _ = one_process(x[begin:end], y[begin:end], BATCH)
+        weight = len(SHARES) * (end - begin) / BATCH
+        changes.append([weight * (new - old) for new, old in zip(after, before)])
+    combined = [adasum.reduce(list(leaves)) for leaves in zip(*changes)]
+    assert_near(model.get_weights(), [old + change for old, change in zip(before, combined)])
+
+
+def test_equal_shares_are_what_no_shares_are():
+    x, y = examples(3 * 4 * world().size)
+    weights = []
+    for share in (None, [2] * world().size):
+        model = model_under(strategy(1, batch_share=share), "delta")
+        model.fit(x, y, 4 * world().size, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    for without, equal in zip(*weights):
+        np.testing.assert_array_equal(without, equal)
+
+
+# TensorFlow deals sparse batches of fewer rows than devices to none.
+KINDS = [(kind, local) for kind in ("dense", "ragged") for local in LOCAL] + [("sparse", 1)]
+
+
+@pytest.mark.parametrize(("kind", "num_local"), KINDS)
+def test_every_row_goes_to_one_rank(kind, num_local):
+    replicas = strategy(num_local, batch_share=[share + 0.3 for share in SHARES])
+    number = 3 * BATCH + 5
+    numbers = tf.range(number)[:, None]
+    if kind == "ragged":
+        numbers = tf.RaggedTensor.from_tensor(numbers)
+    elif kind == "sparse":
+        numbers = tf.sparse.from_dense(numbers + 1)
+    data = tf.data.Dataset.from_tensor_slices({"numbers": numbers}).batch(BATCH)
+    counts = np.zeros(number + 1)
+    for batch in replicas.experimental_distribute_dataset(data):
+        for own in replicas.experimental_local_results(batch["numbers"]):
+            values = own.values if kind == "sparse" else getattr(own, "flat_values", own)
+            np.add.at(counts, np.ravel(values) - (kind == "sparse"), 1)
+    np.testing.assert_array_equal(everywhere(counts).sum(axis=0), [1] * number + [0])
+
+
+def test_evaluate_and_predict_see_all_rows():
+    x, y = examples(BATCH + 7)
+    model = model_under(strategy(1, batch_share=SHARES), "delta")
+    predicted = model.predict(x, BATCH, verbose=0)
+    assert predicted.shape == y.shape
+    loss = model.evaluate(x, y, BATCH, verbose=0)
+    assert loss == pytest.approx(np.mean((predicted - y) ** 2), rel=1e-5)
+
+
+class Slow(keras.layers.Layer):
+    """Takes so many seconds a row."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+        self.rows = 0
+
+    def call(self, x):
+        late = tf.numpy_function(self._late, [x], x.dtype)
+        late.set_shape(x.shape)
+        return late
+
+    def _late(self, x):
+        self.rows += len(x)
+        time.sleep(self.seconds * len(x))
+        return x
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+@pytest.mark.parametrize("how", ["plain", "delta"])
+def test_measured_shares_give_the_slow_rank_less(how):
+    """It is forty times slower than the others: no load of the machine makes them equal."""
+    replicas = strategy(1, batch_share="measured")
+    with replicas.scope():
+        slow = Slow(0.02 if world().rank == 0 else 0.0005)
+        model = keras.Sequential([keras.Input((4,)), slow, keras.layers.Dense(8)])
+        optimizer = keras.optimizers.SGD(0.01)
+        model.compile(optimizer if how == "plain" else tf_adasum.wrap(optimizer), loss="mse")
+    x, y = examples(4 * 8 * world().size)
+    rows = []
+    assert replicas.batch_shares == pytest.approx([1 / world().size] * world().size)
+    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: rows.append(slow.rows))
+    model.fit(x, y, 8 * world().size, epochs=3, verbose=0, callbacks=[note])
+    found = replicas.batch_shares
+    assert (everywhere(found) == found).all() and sum(found) == pytest.approx(1)
+    assert all(found[0] < 0.5 * other for other in found[1:])
+    of_epochs = everywhere(np.diff([0, *rows])).sum(axis=0)
+    # Where ranks are more than twice as fast as rank 0 its rows are few; an idle one computes one.
+    assert of_epochs[0] == len(x) and (of_epochs >= len(x)).all()
+    assert world().size == 1 or everywhere(rows[-1] - rows[-2])[0] < 0.7 * len(x) / world().size
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+@pytest.mark.parametrize("share", ["mesured", [], [1] * (world().size + 1), 3, [[1], [2]], "12"])
+def test_a_wrong_share_is_a_sentence(share):
+    with pytest.raises(ValueError, match=r"Expected batch_share to be 'measured' or .* Received: "):
+        strategy(1, batch_share=share)
+
+
+@pytest.mark.parametrize("number", [0, -1, np.nan, np.inf, "a", None])
+def test_a_wrong_number_is_a_sentence(number):
+    with pytest.raises(ValueError, match=r"positive numbers, one a rank.* Received: "):
+        strategy(1, batch_share=[number] * world().size)
+
+
+def test_unlike_shares_are_an_error_on_all_ranks():
+    own = [1 + world().rank] * world().size
+    if world().size == 1:
+        assert strategy(1, batch_share=own).batch_shares == [1]
+        return
+    with pytest.raises(ValueError, match=r"the same batch_share on all ranks.* on rank 1"):
+        strategy(1, batch_share=own)
