@@ -1,0 +1,1 @@
+"""Support vector machines by SMO over MPI ranks, with elimination of samples."""
