@@ -37,6 +37,10 @@ POLICIES = {
 }
 
 
+# Of the active samples: rows and cached columns of all others are copied for it.
+LEAST_SHARE = 0.2
+
+
 class Elimination:
     """Follows a training and says what is due; the same on every rank.
 
@@ -62,6 +66,14 @@ class Elimination:
         """Whether samples are to be eliminated before this iteration."""
         return iteration >= self._next
 
+    def is_worthwhile(self, active: int, leaving: int) -> bool:
+        """Whether enough samples leave, of all ranks, for the copy that it takes."""
+        return leaving > LEAST_SHARE * active
+
+    def postpone(self, iteration: int) -> None:
+        """Takes down that too few samples would have left."""
+        self._next = iteration + self._period
+
     def note_eliminated(self, iteration: int, eliminated: int) -> None:
         """Takes down an elimination.
 
@@ -70,7 +82,7 @@ class Elimination:
             eliminated: how many samples of all ranks are not active now.
         """
         self.eliminated = eliminated
-        self._next = iteration + self._period
+        self.postpone(iteration)
 
     def note_reconstructed(self, iteration: int) -> None:
         """Takes down that all samples are active again, their f exact: a good time to eliminate."""

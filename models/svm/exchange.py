@@ -26,11 +26,11 @@ from models.svm.working_set import CANDIDATE_FIELDS, Candidate
 
 
 class Expansion(NamedTuple):
-    """Samples of all ranks with a > 0, equal on all ranks.
+    """Σ_j coefficients[j] K(rows[j], x), of samples of all ranks; equal on all of them.
 
     Attributes:
         rows: lifted, [s, d + 2].
-        coefficients: a y, float64 [s].
+        coefficients: float64 [s].
         numbers: int64 [s], of the samples in the whole data set.
     """
 
@@ -99,11 +99,11 @@ class Exchange:
         return self._reduced(values, "max")
 
     def expansion(self, rows: Matrix, coefficients: np.ndarray, numbers: np.ndarray) -> Expansion:
-        """Joins the ranks' samples with a > 0.
+        """Joins the ranks' samples.
 
         Args:
             rows: of this rank.
-            coefficients: a y, float64 [number of rows].
+            coefficients: float64 [number of rows].
             numbers: int64 [number of rows].
         """
         if self.size == 1:

@@ -19,8 +19,8 @@ import numpy as np
 from scipy import sparse
 
 Matrix = np.ndarray | sparse.csr_matrix | sparse.csr_array
-# A block of kernel values that stays in the second-level cache while it is made and used.
-_BLOCK_VALUES = 2**16
+# Of a block of kernel values: large enough for a fast product of matrices, small for the caches.
+_BLOCK_VALUES = 2**19
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,17 @@ class DenseRows:
         """See `Rows`."""
         return self._matrix[index]
 
-    def received(self, message: np.ndarray) -> np.ndarray:
-        """See `Rows`; samples are kept mirrored."""
-        return _mirrored(message)
+    def received(self, message: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Rows`; a sample is kept mirrored and as it is."""
+        return _mirrored(message), message.copy()
 
-    def product(self, one: np.ndarray, other: np.ndarray) -> float:
+    def product(self, one: tuple, other: tuple) -> float:
         """See `Rows`."""
-        return float(_mirrored(one) @ other)
+        return float(one[1] @ other[0])
 
-    def products(self, sample: np.ndarray, begin: int, end: int) -> np.ndarray:
+    def products(self, sample: tuple, begin: int, end: int) -> np.ndarray:
         """See `Rows`."""
-        return self._matrix[begin:end] @ sample
+        return self._matrix[begin:end] @ sample[0]
 
     def reorder(self, order: np.ndarray) -> None:
         """See `Rows`."""

@@ -68,10 +68,12 @@ class RowCache:
         """Keeps of each column the values of those samples that stay active.
 
         Args:
-            kept: bool [active], which of them do.
+            kept: int64, ascending: which of the active ones do.
         """
         for entry in self._entries.values():
-            entry.column = entry.column[kept[: len(entry.column)]]
+            length = len(entry.column)
+            of_column = kept if length == self._active else kept[: kept.searchsorted(length)]
+            entry.column = entry.column.take(of_column)
 
     def columns(
         self, pair: tuple[Candidate, Candidate], positions: tuple[int, int]

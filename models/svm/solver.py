@@ -129,36 +129,41 @@ class _Training:
                 self._set.set_alpha(at, moved(candidate, step, cost, sign))
 
     def _eliminate(self) -> None:
-        """Drops what can't take part now; two messages, for shorter columns."""
-        kept = self._set.kept(self._pair[0].f, self._pair[1].f)
-        order = np.concatenate([np.flatnonzero(kept), np.flatnonzero(~kept)])
+        """Drops what can't take part now, if it is enough to pay for the moving of the others."""
+        is_kept = self._set.kept(self._pair[0].f, self._pair[1].f)
+        kept, dropped = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+        active, leaving = self._exchange.total([self._set.active, len(dropped)])
+        if not self._elimination.is_worthwhile(int(active), int(leaving)):
+            self._elimination.postpone(self._iterations)
+            return
+        order = np.concatenate([kept, dropped])
         self._cache.narrow(kept)
         self._rows.reorder(order)
-        self._set.narrow(order, int(np.count_nonzero(kept)))
-        active = self._resize_cache()
-        self._least_active = min(self._least_active, active)
-        self._elimination.note_eliminated(self._iterations, self._total - active)
+        self._set.narrow(order, len(kept))
+        self._resize_cache()
+        active -= leaving
+        self._least_active = min(self._least_active, int(active))
+        self._elimination.note_eliminated(self._iterations, self._total - int(active))
 
     def _reconstruct(self) -> None:
-        """Makes all samples active, with f as the support vectors of all ranks have it."""
-        begin = self._set.active
-        found = self._support()
-        f = self._rows.expansion(begin, found.rows, found.coefficients, self._settings.kernel)
-        self._set.widen(f - self._set.labels[begin:])
+        """Makes all samples active, with f as the samples whose a has changed make it."""
+        found = self._joined(self._set.changes())
+        change = self._rows.expansion(
+            self._set.active, found.rows, found.coefficients, self._settings.kernel
+        )
+        self._set.widen(change)
         self._resize_cache()
         self._elimination.note_reconstructed(self._iterations)
 
-    def _resize_cache(self) -> int:
-        """Tells the cache how many samples are active; returns how many of all ranks are."""
+    def _resize_cache(self) -> None:
         active = self._set.active
         self._cache.resize(active, int(self._exchange.most([active])[0]))
-        return int(self._exchange.total([active])[0])
 
-    def _support(self) -> Expansion:
-        mine = np.flatnonzero(self._set.alpha)
-        coefficients = self._set.alpha[mine] * self._set.labels[mine]
+    def _joined(self, coefficients: np.ndarray) -> Expansion:
+        """The samples of all ranks whose coefficient is not 0."""
+        mine = np.flatnonzero(coefficients)
         return self._exchange.expansion(
-            self._rows.take(mine), coefficients, self._set.numbers[mine]
+            self._rows.take(mine), coefficients[mine], self._set.numbers[mine]
         )
 
     def model(self, gap: float) -> Model:
@@ -166,7 +171,7 @@ class _Training:
         alpha, labels = self._set.alpha, self._set.labels
         # Σ_j a_j y_j K_ij = f_i + y_i.
         of_rank = alpha.sum() - 0.5 * (alpha * labels) @ (self._set.f() + labels)
-        found = self._support()
+        found = self._joined(alpha * labels)
         order = np.argsort(found.numbers)
         up, low = self._pair
         return Model(

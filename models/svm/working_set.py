@@ -59,9 +59,12 @@ class WorkingSet:
         self.labels, self.numbers = labels.astype(np.float64), numbers.astype(np.int64)
         self._lengths, self._cost = lengths.copy(), cost
         self.alpha = np.zeros(len(labels))
+        # What f and a were when all samples were active last.
+        self._base_f, self._base_alpha = -self.labels, self.alpha.copy()
         self._scratch = np.empty(len(labels))
         self._both = np.empty((2, len(labels)))
-        self.widen(-self.labels)
+        self._fill(slice(None), -self.labels)
+        self._set_active(len(labels))
 
     def candidates(self, out: np.ndarray) -> tuple[int, int]:
         """Finds the worst active sample of I_up and of I_low.
@@ -119,24 +122,35 @@ class WorkingSet:
 
     def narrow(self, order: np.ndarray, active: int) -> None:
         """Puts the active sample order[k] at k, and leaves the first `active` of them active."""
-        for values in (self.alpha, self.labels, self.numbers, self._lengths, *self._both):
+        of_samples = (self.alpha, self.labels, self.numbers, self._lengths, *self._both)
+        for values in (*of_samples, self._base_f, self._base_alpha):
             values[: len(order)] = values[order]
         self._set_active(active)
 
-    def widen(self, f: np.ndarray) -> None:
+    def changes(self) -> np.ndarray:
+        """By how much a y has changed since all samples were active last, float64 [n]."""
+        return (self.alpha - self._base_alpha) * self.labels
+
+    def widen(self, change: np.ndarray) -> None:
         """Makes all samples active again.
 
         Args:
-            f: float64 [n - active], of those that were not.
+            change: float64 [n - active], Σ_j changes_j K_ij over the samples of all ranks, for
+                those that were not active.
         """
-        rest = slice(len(self.alpha) - len(f), None)
-        can_rise, can_fall = self.alpha[rest] < self._cost, self.alpha[rest] > 0
-        is_positive = self.labels[rest] > 0
+        rest = slice(self.active, None)
+        self._fill(rest, self._base_f[rest] + change)
+        self._set_active(len(self.alpha))
+        self._base_f[:], self._base_alpha[:] = self.f(), self.alpha
+
+    def _fill(self, part: slice, f: np.ndarray) -> None:
+        """Sets f of some samples, by the sets that they belong to."""
+        can_rise, can_fall = self.alpha[part] < self._cost, self.alpha[part] > 0
+        is_positive = self.labels[part] > 0
         in_up = np.where(is_positive, can_rise, can_fall)
         in_low = np.where(is_positive, can_fall, can_rise)
-        self._both[0, rest] = np.where(in_up, f, np.inf)
-        self._both[1, rest] = np.where(in_low, f, -np.inf)
-        self._set_active(len(self.alpha))
+        self._both[0, part] = np.where(in_up, f, np.inf)
+        self._both[1, part] = np.where(in_low, f, -np.inf)
 
     def f(self) -> np.ndarray:
         """Returns f of the active samples, float64 [active]."""
