@@ -23,6 +23,8 @@ from tabulate import tabulate
 import tf_adasum
 from models.svm import data, reference, train
 from models.svm.elimination import POLICIES
+from models.svm.model import Model
+from models.svm.settings import Settings
 from models.svm.solver import fit
 
 FLAGS = flags.FLAGS
@@ -36,32 +38,40 @@ _BASELINE = "none"
 def main(_) -> None:
     """Measures, compares and reports on rank 0."""
     whole = data.load(FLAGS.dataset, FLAGS.samples, FLAGS.seed)
-    world = tf_adasum.world()
-    mine = data.share(whole, world.rank, world.size)
     given = train.settings_of_flags(whole)
     policies = dict.fromkeys([_BASELINE, *FLAGS.policy])
     settings = {name: dataclasses.replace(given, elimination=name) for name in policies}
-    models, seconds = {}, {name: [] for name in policies}
+    models, seconds = _measure(whole, settings)
+    if tf_adasum.rank() > 0:
+        return
+    theirs = reference.train(whole.samples, whole.labels, given)
+    rows = [
+        _row(models[name], seconds[name], seconds[_BASELINE])
+        | _compared(reference.compare(models[name], theirs, whole.samples, whole.labels))
+        for name in policies
+    ]
+    _report(policies, rows, len(whole.labels), given)
+
+
+def _measure(whole: data.Data, settings: dict[str, Settings]) -> tuple[dict, dict]:
+    """The last model and the seconds of each elimination, by its name."""
+    world = tf_adasum.world()
+    mine = data.share(whole, world.rank, world.size)
+    models, seconds = {}, {name: [] for name in settings}
     # One round before those that count, so that memory and messages are warm.
     for repetition in range(FLAGS.repetitions + 1):
-        for name in policies:
+        for name, how in settings.items():
             tf_adasum.barrier()
             begin = time.perf_counter()
-            models[name] = fit(mine.samples, mine.labels, settings[name], world, mine.numbers)
+            models[name] = fit(mine.samples, mine.labels, how, world, mine.numbers)
             elapsed = np.array([time.perf_counter() - begin])
             tf_adasum.allreduce_arrays(elapsed, "max", world, name="svm seconds")
             if repetition:
                 seconds[name].append(float(elapsed[0]))
-    if world.rank == 0:
-        rows = [
-            _row(models[name], seconds[name], seconds[_BASELINE])
-            | _compared(models[name], whole, settings[name])
-            for name in policies
-        ]
-        _report(policies, rows, world.size, len(whole.labels), given)
+    return models, seconds
 
 
-def _row(model, seconds: list[float], of_baseline: list[float]) -> dict:
+def _row(model: Model, seconds: list[float], of_baseline: list[float]) -> dict:
     ratios = np.array(seconds) / np.array(of_baseline)
     return {
         "seconds": np.quantile(seconds, [0.5, 0.25, 0.75]).tolist(),
@@ -75,8 +85,7 @@ def _row(model, seconds: list[float], of_baseline: list[float]) -> dict:
     }
 
 
-def _compared(model, whole: data.Data, settings) -> dict:
-    found = reference.compare(model, whole.samples, whole.labels, settings)
+def _compared(found: reference.Comparison) -> dict:
     return {
         "relative error": found.relative_error,
         "only here": len(found.only_here),
@@ -85,7 +94,8 @@ def _compared(model, whole: data.Data, settings) -> dict:
     }
 
 
-def _report(policies, rows: list[dict], ranks: int, samples: int, settings) -> None:
+def _report(policies, rows: list[dict], samples: int, settings: Settings) -> None:
+    ranks = tf_adasum.size()
     print(f"{FLAGS.dataset}, {samples} samples, {ranks} ranks, {os.cpu_count()} cores, {settings}")
     cells = [
         {

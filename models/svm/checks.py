@@ -12,7 +12,7 @@ from scipy import sparse
 
 from models.svm.elimination import POLICIES
 from models.svm.exchange import Exchange
-from models.svm.kernels import Matrix
+from models.svm.rows import Matrix
 from models.svm.settings import Settings
 from tf_adasum.collectives.refusals import refusal, shown
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from models.svm.kernels import Matrix
+from models.svm.rows import Matrix
 
 NAMES = ("generated", "generated_sparse", "digits", "shifted_digits", "breast_cancer")
 _TEST_SHARE = 0.2

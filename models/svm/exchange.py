@@ -21,7 +21,7 @@ import tensorflow as tf
 from scipy import sparse
 
 import tf_adasum
-from models.svm.kernels import Matrix
+from models.svm.rows import Matrix
 from models.svm.working_set import CANDIDATE_FIELDS, Candidate
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.svm.kernels import Kernel, Matrix
+from models.svm.kernels import Kernel
+from models.svm.rows import Matrix
 
 
 @dataclass(frozen=True)
@@ -60,4 +61,6 @@ class Model:
             [-1.0, 1.0]
         """
         rows = self.kernel.lift(samples)
-        return rows.expansion(0, self.vectors, self.coefficients, self.kernel) + self.intercept
+        return (
+            rows.expansion(0, self.vectors, self.coefficients, self.kernel.finish) + self.intercept
+        )

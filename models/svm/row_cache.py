@@ -11,7 +11,8 @@ from collections import OrderedDict
 import numpy as np
 
 from models.svm.exchange import Exchange
-from models.svm.kernels import Kernel, Rows
+from models.svm.kernels import Kernel
+from models.svm.rows import Rows
 from models.svm.working_set import Candidate
 
 _VALUE_BYTES = 8

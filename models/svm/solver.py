@@ -20,11 +20,12 @@ import tf_adasum
 from models.svm.checks import Problem, checked_problem
 from models.svm.elimination import POLICIES, Elimination
 from models.svm.exchange import Exchange, Expansion
-from models.svm.kernels import Matrix
 from models.svm.model import Model
 from models.svm.row_cache import RowCache
+from models.svm.rows import Matrix
 from models.svm.settings import Settings
-from models.svm.working_set import CANDIDATE_FIELDS, Candidate, WorkingSet, best_step, moved
+from models.svm.step import best_step, moved
+from models.svm.working_set import CANDIDATE_FIELDS, Candidate, WorkingSet
 
 Progress = Callable[[int, float, int], None]
 
@@ -149,7 +150,7 @@ class _Training:
         """Makes all samples active, with f as the samples whose a has changed make it."""
         found = self._joined(self._set.changes())
         change = self._rows.expansion(
-            self._set.active, found.rows, found.coefficients, self._settings.kernel
+            self._set.active, found.rows, found.coefficients, self._settings.kernel.finish
         )
         self._set.widen(change)
         self._resize_cache()

@@ -33,7 +33,7 @@ flags.DEFINE_float("gamma", None, "γ of rbf; default: 1 / (d variance).", lower
 flags.DEFINE_float("cost", _DEFAULT.cost, "C, the upper bound of every a.", lower_bound=0)
 flags.DEFINE_float("tolerance", _DEFAULT.tolerance, "ε; ends at a gap of 2 ε.", lower_bound=0)
 flags.DEFINE_enum("elimination", _DEFAULT.elimination, list(POLICIES), "How eager it is.")
-flags.DEFINE_integer("cache_mb", 200, "Of each rank, for columns of K.", lower_bound=1)
+flags.DEFINE_integer("cache_mb", 200, "Of each rank, for columns of K.", lower_bound=0)
 flags.DEFINE_bool("compare", False, "Whether to train scikit-learn's SVC as well, on rank 0.")
 
 
@@ -96,7 +96,8 @@ def _accuracy(model: Model, whole: data.Data, world: tf_adasum.Communicator) -> 
 
 
 def _compare(model: Model, whole: data.Data, settings: Settings) -> None:
-    found = reference.compare(model, whole.samples, whole.labels, settings)
+    theirs = reference.train(whole.samples, whole.labels, settings)
+    found = reference.compare(model, theirs, whole.samples, whole.labels)
     say(
         f"SVC: dual objective {found.objective:.6f}, relative error {found.relative_error:.1e}, "
         f"intercept off by {found.intercept_error:.1e}; support vectors only here "

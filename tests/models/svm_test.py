@@ -48,7 +48,8 @@ def _check(model, samples, labels, settings):
     """The optimum of SVC, and the conditions of optimality from the dense kernel matrix."""
     assert model.is_converged and model.gap <= 2 * settings.tolerance
     exact = dataclasses.replace(settings, tolerance=min(settings.tolerance, 1e-5))
-    found = reference.compare(model, samples, labels, exact)
+    theirs = reference.train(samples, labels, exact)
+    found = reference.compare(model, theirs, samples, labels)
     assert found.relative_error < 1e-4
     assert found.inexcusable == 0, found
     # Up to the tolerance, since every intercept between b_low and b_up is as good.
