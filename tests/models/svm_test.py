@@ -70,7 +70,8 @@ def _kernel_matrix(samples, kernel):
     dense = samples.toarray() if sparse.issparse(samples) else samples
     if kernel.name == "linear":
         return dense @ dense.T
-    return np.exp(-kernel.gamma * ((dense[:, None] - dense) ** 2).sum(axis=2))
+    squares = (dense**2).sum(axis=1)
+    return np.exp(-kernel.gamma * (squares[:, None] + squares - 2 * dense @ dense.T))
 
 
 @pytest.mark.parametrize("elimination", POLICIES)

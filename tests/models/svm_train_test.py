@@ -22,7 +22,7 @@ def test_two_ranks_train_test_and_compare():
     assert done.stdout.count("iteration 0: gap 2.00e+00, 400 samples of rank 0 active") == 1
     assert done.stdout.count("Converged: ") == 1
     accuracy = float(re.search(r"test accuracy ([\d.]+)%", done.stdout).group(1))
-    assert accuracy > 85
+    assert accuracy > 70
     assert float(re.search(r"relative error (\S+),", done.stdout).group(1)) < 1e-4
     assert "of both 0 not on the margin" in done.stdout
 
