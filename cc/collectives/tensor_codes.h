@@ -27,8 +27,8 @@ struct CodeSpan {
 // its L replicas ask for together. Tensors travel in groups.
 class TensorCodes {
  public:
-  // The first five outlive it; `timeline` may be null. Groups have at least `group_elements`
-  // values, but for the last.
+  // `tensors`, `scratch` and `timeline`, which may be null, outlive it. Groups have at least
+  // `group_elements` values, but for the last.
   TensorCodes(const CompressedTensors& tensors, std::vector<int64_t> num_elements,
               const Transport& transport, CompressedScratch& scratch,
               InstructionSet instruction_set, int64_t group_elements, Timeline* timeline);

@@ -27,15 +27,23 @@ BATCH = sum(SHARES)
 RATE = 0.5
 
 
-def model_under(replicas, how):
+def optimizer_by(how, **settings):
+    if how == "plain":
+        return keras.optimizers.SGD(RATE)
+    if how == "sketched":
+        return tf_adasum.optimizers.SketchedSGD(RATE, 0.0, least_elements=10**6)
+    return tf_adasum.wrap(keras.optimizers.SGD(RATE), mode=how, **settings)
+
+
+def model_under(replicas, how, scales_loss=False, compiled=(), **settings):
     """A model with the same first weights each time."""
     with replicas.scope():
         keras.utils.set_random_seed(7)
         model = small_model()
-        optimizer = keras.optimizers.SGD(RATE)
-        if how != "plain":
-            optimizer = tf_adasum.wrap(optimizer, mode=how)
-        model.compile(optimizer, loss="mse")
+        optimizer = optimizer_by(how, **settings)
+        if scales_loss:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        model.compile(optimizer, loss="mse", **dict(compiled))
     return model
 
 
@@ -53,22 +61,23 @@ def assert_near(mine, expected):
         np.testing.assert_allclose(own, other, rtol=0, atol=1e-6)
 
 
-def own_batches(number, num_local):
+def own_batches(number):
     """As `distribute_datasets_from_function` wants them: each rank's own, of SHARES rows."""
     x, y = examples(number * BATCH)
     begin = sum(SHARES[: world().rank])
     rows = [k * BATCH + begin + row for k in range(number) for row in range(SHARES[world().rank])]
     data = tf.data.Dataset.from_tensor_slices((x[rows], y[rows]))
-    return data.batch(SHARES[world().rank] // num_local)
+    return data.batch(SHARES[world().rank])
 
 
 @pytest.mark.parametrize("num_local", LOCAL)
-@pytest.mark.parametrize("how", ["plain", "gradient", "delta"])
-def test_means_are_the_steps_of_one_process(how, num_local):
+@pytest.mark.parametrize("scales_loss", [False, True], ids=["", "scaled"])
+@pytest.mark.parametrize("how", ["plain", "gradient", "delta", "sketched"])
+def test_means_are_the_steps_of_one_process(how, scales_loss, num_local):
     """Also of a last batch that the shares do not divide, and of more ranks than it has rows."""
     x, y = examples(2 * BATCH + 3)
     replicas = strategy(num_local, reductions=[(".", "mean")], batch_share=SHARES)
-    model = model_under(replicas, how)
+    model = model_under(replicas, how, scales_loss)
     history = model.fit(x, y, BATCH, shuffle=False, verbose=0).history
     expected, loss = one_process(x, y, BATCH)
     assert_near(model.get_weights(), expected)
@@ -80,16 +89,75 @@ def test_means_are_the_steps_of_one_process(how, num_local):
 def test_batches_that_ranks_make_by_themselves_count_by_their_rows(how):
     replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
     model = model_under(replicas, how)
-    data = replicas.distribute_datasets_from_function(lambda context: own_batches(2, 1))
+    data = replicas.distribute_datasets_from_function(lambda context: own_batches(2))
     model.fit(data, verbose=0)
     expected, _ = one_process(*examples(2 * BATCH), BATCH)
     assert_near(model.get_weights(), expected)
 
 
-def test_loops_of_ones_own_count_by_the_shares():
+@pytest.mark.parametrize(
+    ("compiled", "settings"),
+    [
+        ({"run_eagerly": True}, {}),
+        ({"steps_per_execution": 2}, {}),
+        ({"jit_compile": True}, {}),
+        ({}, {"compression": tf_adasum.compression.Identity(least_elements=0)}),
+    ],
+    ids=["eager", "two steps", "compiled", "encoded"],
+)
+def test_means_of_models_that_are_compiled_otherwise(compiled, settings):
+    x, y = examples(2 * BATCH + 3)
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, "gradient", compiled=compiled, **settings)
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
+
+
+def test_rows_of_embeddings_count_too():
+    def embed():
+        keras.utils.set_random_seed(7)
+        return keras.Sequential([keras.Input((2,)), keras.layers.Embedding(20, 8)])
+
+    x = np.random.default_rng(0).integers(0, 20, (BATCH + 3, 2))
+    y = np.ones((BATCH + 3, 2, 8), np.float32)
+    plain = embed()
+    plain.compile(keras.optimizers.SGD(RATE), loss="mse")
+    plain.fit(x, y, BATCH, shuffle=False, verbose=0)
+    with strategy(1, reductions=[(".", "mean")], batch_share=SHARES).scope():
+        model = embed()
+        model.compile(optimizer_by("gradient"), loss="mse")
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    assert_near(model.get_weights(), plain.get_weights())
+
+
+def test_micro_batches_count_by_the_rows_of_all_of_them():
+    x, y = examples(4 * BATCH)
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, "gradient", accumulate=2)
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    assert_near(model.get_weights(), one_process(x, y, 2 * BATCH)[0])
+
+
+@pytest.mark.parametrize("num_batches", [2, 3])
+def test_rounds_count_by_the_rows_of_all_their_steps(num_batches):
+    """The last round ends early, with `fit`; in its batch of one row most ranks have none."""
+    rows = (num_batches - 1) * BATCH + (1 if num_batches == 2 else BATCH)
+    x, y = examples(rows)
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, "delta", steps_per_sync=2)
+    weights = [np.float64(weight) for weight in model.get_weights()]
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    parts = parts_of(rows)
+    for first in range(0, num_batches, 2):
+        weights = combined(weights, x, y, parts[first : first + 2], "mean")
+    assert_near(model.get_weights(), weights)
+
+
+@pytest.mark.parametrize("how", ["plain", "gradient"])
+def test_loops_of_ones_own_count_by_the_shares(how):
     x, y = examples(2 * BATCH)
     replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
-    model = model_under(replicas, "gradient")
+    model = model_under(replicas, how)
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
 
     def step(batch_x, batch_y):
@@ -104,25 +172,51 @@ def test_loops_of_ones_own_count_by_the_shares():
     assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
 
 
+def parts_of(rows):
+    """The rows of each rank, batch by batch."""
+    ends = np.cumsum([0, *SHARES]) / BATCH
+    batches = [(begin, min(BATCH, rows - begin)) for begin in range(0, rows, BATCH)]
+    bounds = [begin + np.round(count * ends).astype(int) for begin, count in batches]
+    return [list(itertools.pairwise(each)) for each in bounds]
+
+
+def combined(weights, x, y, parts, reduction):
+    """The weights after one exchange of the steps that each rank takes on its parts, in turn."""
+    leaves = [[np.zeros_like(weight) for weight in weights] for _ in SHARES]
+    counts = np.zeros(len(SHARES))
+    for rank in range(len(SHARES)):
+        model = small_model()
+        model.compile(keras.optimizers.SGD(RATE), loss="mse")
+        model.set_weights(weights)
+        for begin, end in (of_ranks[rank] for of_ranks in parts):
+            counts[rank] += end - begin
+            if end > begin:
+                model.train_on_batch(x[begin:end], y[begin:end])
+        leaves[rank] = [new - old for new, old in zip(model.get_weights(), weights)]
+    number = np.sum(counts > 0) if reduction == "adasum" else len(SHARES)
+    scales = number * counts / counts.sum()
+    reduce = adasum.reduce if reduction == "adasum" else lambda each: np.mean(each, axis=0)
+    changes = [
+        reduce([scale * change for scale, change in zip(scales, of_ranks)])
+        for of_ranks in zip(*leaves)
+    ]
+    return [weight + change for weight, change in zip(weights, changes)]
+
+
 @pytest.mark.parametrize("how", ["gradient", "delta"])
 def test_adasum_of_leaves_times_n_b_over_the_rows(how):
-    x, y = examples(BATCH)
-    replicas = strategy(1, batch_share=SHARES)
-    model = model_under(replicas, how)
-    before = [np.float64(weight) for weight in model.get_weights()]
+    """Ranks without rows, in the last batch, are no leaves."""
+    x, y = examples(BATCH + 1)
+    model = model_under(strategy(1, batch_share=SHARES), how)
+    weights = [np.float64(weight) for weight in model.get_weights()]
     model.fit(x, y, BATCH, shuffle=False, verbose=0)
-    ends = np.cumsum([0, *SHARES])
-    changes = []
-    for begin, end in itertools.pairwise(ends):
-        after, _ = one_process(x[begin:end], y[begin:end], BATCH)
-        weight = len(SHARES) * (end - begin) / BATCH
-        changes.append([weight * (new - old) for new, old in zip(after, before)])
-    combined = [adasum.reduce(list(leaves)) for leaves in zip(*changes)]
-    assert_near(model.get_weights(), [old + change for old, change in zip(before, combined)])
+    for parts in parts_of(len(x)):
+        weights = combined(weights, x, y, [parts], "adasum")
+    assert_near(model.get_weights(), weights)
 
 
 def test_equal_shares_are_what_no_shares_are():
-    x, y = examples(3 * 4 * world().size)
+    x, y = examples(3 * 4 * world().size + 1)
     weights = []
     for share in (None, [2] * world().size):
         model = model_under(strategy(1, batch_share=share), "delta")
@@ -221,8 +315,18 @@ def test_a_wrong_number_is_a_sentence(number):
         strategy(1, batch_share=[number] * world().size)
 
 
-def test_unlike_shares_are_an_error_on_all_ranks():
-    own = [1 + world().rank] * world().size
+def test_shuffles_without_a_seed_are_no_error():
+    model = model_under(strategy(1, batch_share=SHARES), "delta")
+    tf.random.set_seed(None)
+    strategy(1)  # gives ranks that have peers a seed
+    x, y = examples(BATCH)
+    assert np.isfinite(model.fit(x, y, BATCH, verbose=0).history["loss"]).all()
+
+
+@pytest.mark.parametrize("of_others", [None, "measured", [2, 1, 1, 1, 1]])
+def test_unlike_shares_are_an_error_on_all_ranks(of_others):
+    is_other = world().rank == 1 and world().size > 1
+    own = of_others if is_other else [1] * world().size
     if world().size == 1:
         assert strategy(1, batch_share=own).batch_shares == [1]
         return

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.row_times import RowTimes
 from tf_adasum.distribute.shared_batches import rows_of_share
+from tf_adasum.keras_hooks.losses import scaled
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
@@ -24,32 +25,36 @@ MEASURED = "measured"
 class BatchShare:
     """Which part of each global batch a rank trains on, and what its leaves count for it.
 
-    A replica with b of the B rows of a step is weighed by N b / B. With the gradients g_r of mean
-    losses the mean of the leaves is then that of all rows, sum_r b_r g_r / B, and their sum N
+    A replica with b of the B rows of an exchange is weighed by N b / B. With the gradients g_r of
+    mean losses the mean of the leaves is then that of all rows, sum_r b_r g_r / B, and their sum N
     times it, as with equal parts. So Adasum, which gives the mean where all are parallel and the
     sum where all are orthogonal, gives there what it gives with equal parts: a leaf of b rows
-    stands for N b / B leaves of B / N rows each.
+    stands for N b / B leaves of B / N rows each. Replicas without rows are no leaves of Adasum's,
+    for which N is the number of the others.
 
     Args:
         share: a positive number for each rank, or "measured".
-        communicator: the ranks; all must make it.
+        communicator: the ranks.
         num_local: replicas of each rank, which share its rows equally.
 
     Raises:
-        ValueError: a share is neither, or ranks give unlike ones.
+        ValueError: a share is neither.
     """
 
     def __init__(self, share: Sequence[float] | str, communicator: Communicator, num_local: int):
         self._communicator = communicator
         is_measured = isinstance(share, str) and share == MEASURED
         numbers = np.ones(communicator.size) if is_measured else _checked(share, communicator)
-        _check_alike(MEASURED if is_measured else str(numbers.tolist()), communicator)
         self._times = RowTimes() if is_measured else None
         self._shares = make_plain_zeros([communicator.size])
         self._shares.assign(numbers)
-        self._weights = [make_plain_zeros([], "float32") for _ in range(num_local)]
+        # Of each local replica: rows of the steps since the last exchange, and whether one was made
+        # of them, so that they count anew.
+        self._rows = [make_plain_zeros([], "float32") for _ in range(num_local)]
+        self._are_exchanged = [make_plain_zeros([], "bool") for _ in range(num_local)]
+        for is_exchanged in self._are_exchanged:
+            is_exchanged.assign(True)
         self._steps = ReplicasFlag()
-        self._thread = threading.local()
 
     @property
     def shares(self) -> list[float]:
@@ -65,39 +70,48 @@ class BatchShare:
     def step(self, replica: int, num_rows: Any) -> Iterator[None]:
         """Inside, this thread runs, or traces, a training step of a local replica on so many rows.
 
-        In replica context, of all replicas alike: they add their numbers of rows.
+        Several steps may go into one exchange.
         """
-        context = tf.distribute.get_replica_context()
         with tf.device("CPU:0"):
+            own, is_exchanged = self._rows[replica], self._are_exchanged[replica]
             rows = tf.cast(num_rows, tf.float32)
-            total = context.all_reduce(tf.distribute.ReduceOp.SUM, rows)
-            number = float(context.num_replicas_in_sync)
-            self._weights[replica].assign(number * rows / tf.maximum(total, 1.0))
-            if self._times is not None:
-                self._times.begin(rows, is_first=replica == 0)
-        self._thread.replica = replica
-        try:
-            with self._steps.raised():
-                yield
-        finally:
-            self._thread.replica = None
+            own.assign(tf.where(is_exchanged.read_value(), 0.0, own.read_value()) + rows)
+            is_exchanged.assign(False)
+            if self._times is not None and replica == 0:
+                self._times.begin(rows)
+        with self._steps.raised():
+            yield
 
-    def weights(self) -> list[tf.Tensor]:
-        """What each local replica's leaf counts, in whatever is reduced to variables.
+    def weighed(
+        self, leaves: Sequence[Sequence], reduction: str, name: str
+    ) -> list[list[tf.Tensor]]:
+        """Returns leaves times what they count; collective, where replicas meet.
 
-        Of the rows of the step under way in Keras' training; elsewhere, in loops of one's own, of
-        the shares.
+        In Keras' training by the rows of the steps whose work they are, elsewhere, in loops of
+        one's own, by the shares.
+
+        Args:
+            leaves: of each local replica, tensors or `tf.IndexedSlices`.
+            reduction: of all of them.
+            name: of what is exchanged.
         """
         with tf.device("CPU:0"):
-            if self._steps.on:
-                return [weight.read_value() for weight in self._weights]
-            shares = self._shares.read_value()
-            part = shares[self._communicator.rank] / tf.reduce_sum(shares)
-            return [tf.cast(self._communicator.size * part, tf.float32)] * len(self._weights)
+            if self._steps.on or self._has_rows_left():
+                weights = self._weights_by_rows(reduction, name)
+            else:
+                weights = [self._weight_by_shares()] * len(self._rows)
+        return [scaled(leaf, weight) for leaf, weight in zip(leaves, weights)]
 
-    def weight_here(self) -> tf.Tensor:
-        """What the leaf of this thread's replica counts."""
-        return self.weights()[getattr(self._thread, "replica", None) or 0]
+    def mean_weight(self, replica: int) -> tf.Tensor:
+        """What a local replica's gradients count in a mean; in its context, of all alike."""
+        with tf.device("CPU:0"):
+            if not self._steps.on:
+                return self._weight_by_shares()
+            context = tf.distribute.get_replica_context()
+            rows = self._rows[replica].read_value()
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, rows)
+            self._are_exchanged[replica].assign(True)
+            return context.num_replicas_in_sync * rows / tf.maximum(total, 1.0)
 
     def computed(self, values: Any) -> None:
         """Is told what a step of this rank has computed, before it is exchanged."""
@@ -117,6 +131,46 @@ class BatchShare:
         if (speeds > 0).all():
             self._shares.assign(speeds)
 
+    def _has_rows_left(self) -> bool:
+        """Whether an eager exchange is of steps of `fit`, which ended in the midst of a round."""
+        return tf.executing_eagerly() and not bool(self._are_exchanged[0].numpy())
+
+    def _weights_by_rows(self, reduction: str, name: str) -> list[tf.Tensor]:
+        own = [rows.read_value() for rows in self._rows]
+        counts = [[tf.stack([rows, tf.cast(rows > 0, tf.float32)])] for rows in own]
+        (total,) = allreduce_replicas(
+            counts, "sum", self._communicator, f"rows of {name}", ordered=False
+        )
+        for is_exchanged in self._are_exchanged:
+            is_exchanged.assign(True)
+        number = total[1] if reduction == "adasum" else float(self._communicator.size * len(own))
+        return [number * rows / tf.maximum(total[0], 1.0) for rows in own]
+
+    def _weight_by_shares(self) -> tf.Tensor:
+        shares = self._shares.read_value()
+        part = shares[self._communicator.rank] / tf.reduce_sum(shares)
+        return tf.cast(self._communicator.size * part, tf.float32)
+
+
+def check_alike(share: Any, communicator: Communicator) -> None:
+    """Raises ValueError on all ranks where they pass unlike shares; collective.
+
+    Args:
+        share: of `AdasumStrategy`; None, too.
+        communicator: the ranks.
+    """
+    if communicator.size == 1:
+        return
+    listed = share.tolist() if isinstance(share, np.ndarray) else share
+    of_ranks = [
+        each.decode() for each in gather_bytes(shown(listed).encode(), communicator, "batch_share")
+    ]
+    unlike = [rank for rank, each in enumerate(of_ranks) if each != of_ranks[0]]
+    if unlike:
+        received = f"{of_ranks[0]} on rank 0, {of_ranks[unlike[0]]} on rank {unlike[0]}"
+        advice = "Pass the shares of all ranks on each."
+        raise ValueError(refusal("the same batch_share on all ranks", received, advice))
+
 
 def _checked(share: Any, communicator: Communicator) -> np.ndarray:
     expected = f"batch_share to be 'measured' or {communicator.size} positive numbers, one a rank"
@@ -131,12 +185,3 @@ def _checked(share: Any, communicator: Communicator) -> np.ndarray:
     if not is_well or not (numbers > 0).all():
         raise error
     return numbers
-
-
-def _check_alike(own: str, communicator: Communicator) -> None:
-    of_ranks = [each.decode() for each in gather_bytes(own.encode(), communicator, "batch_share")]
-    unlike = [rank for rank, each in enumerate(of_ranks) if each != of_ranks[0]]
-    if unlike:
-        received = f"{of_ranks[0]} on rank 0, {of_ranks[unlike[0]]} on rank {unlike[0]}"
-        advice = "Pass the shares of all ranks on each."
-        raise ValueError(refusal("the same batch_share on all ranks", received, advice))

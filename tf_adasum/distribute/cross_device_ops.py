@@ -23,7 +23,6 @@ from tf_adasum.distribute.asked import Asked
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.losses import scaled
 
 require_hooks(
     tf_cross_device_ops.CrossDeviceOps,
@@ -125,7 +124,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         for reduction, indices, name in buckets:
             values, destinations = zip(*[value_destination_pairs[index] for index in indices])
             if name is not None:
-                values = self._weighed(values)
+                values = self._weighed(values, reduction, name)
             measures = self._asked.measure is not None and name is not None
             codec = None if name is None else self._asked.compression_of(destinations[0])
             if codec is not None:
@@ -144,13 +143,12 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
                 self._asked.measure(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
 
-    def _weighed(self, per_replica_values) -> list:
+    def _weighed(self, per_replica_values, reduction: str, name: str) -> list:
         """The values, times what each replica's count where ranks have unlike batches."""
         if self.batch_share is None:
             return per_replica_values
-        weights = self.batch_share.weights()
-        leaves = zip(*[value.values for value in per_replica_values])
-        weighed = [scaled(leaf, weight) for leaf, weight in zip(leaves, weights)]
+        leaves = list(zip(*[value.values for value in per_replica_values]))
+        weighed = self.batch_share.weighed(leaves, reduction, name)
         return [tf_values.PerReplica(list(values)) for values in zip(*weighed)]
 
     def _stays_sparse(self, value, reduction: str) -> bool:

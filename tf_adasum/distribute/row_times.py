@@ -12,7 +12,9 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 class RowTimes:
     """Rows and seconds of a rank's training steps, from the batch to what it has to exchange.
 
-    The first step of all does not count, since memory is got in it, and none without rows.
+    The first step after each question does not count, since memory is got in it, and shapes that
+    are new are compiled; nor does one without rows. Of several local replicas the first one counts
+    for all.
     """
 
     def __init__(self):
@@ -20,17 +22,9 @@ class RowTimes:
         names = ("steps", "of_step", "began", "rows", "seconds")
         self._noted = {name: make_plain_zeros([]) for name in names}
 
-    def begin(self, rows: tf.Tensor, is_first: bool) -> None:
-        """Notes that a local replica begins a step.
-
-        Args:
-            rows: of the replica, float32.
-            is_first: whether it is the process's first replica.
-        """
+    def begin(self, rows: tf.Tensor) -> None:
+        """Notes that a step begins, on so many rows; float32."""
         noted, rows = self._noted, tf.cast(rows, tf.float64)
-        if not is_first:
-            noted["of_step"].assign_add(rows)
-            return
         noted["of_step"].assign(rows)
         with tf.control_dependencies([rows]):
             noted["began"].assign(tf.timestamp())
@@ -51,7 +45,7 @@ class RowTimes:
     def rows_per_second(self) -> float:
         """Returns the speed since the last call, or that of then; 0 before any row was counted."""
         rows, seconds = (float(self._noted[name].numpy()) for name in ("rows", "seconds"))
-        for name in ("rows", "seconds"):
+        for name in ("rows", "seconds", "steps"):
             self._noted[name].assign(0.0)
         if rows > 0 and seconds > 0:
             self._speed = rows / seconds

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
+from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.data_order import check_order
 from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few, is_dealt
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -34,6 +35,8 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     A subclass sets `communicator` before it calls the constructor, and has a flag `rows_in_order`
     and a `batch_share`.
     """
+
+    batch_share: BatchShare | None
 
     def _make_input_context(self) -> tf.distribute.InputContext:
         return tf.distribute.InputContext(
@@ -63,7 +66,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
             )
         options = self._fetching(options)
         if self.batch_share is not None and not self.rows_in_order.on and is_dealt(dataset):
-            if tf.executing_eagerly():
+            if self.communicator.size > 1 and tf.executing_eagerly():
                 check_order(dealt_by_rows(dataset), self.communicator)
             own = self.batch_share.own_rows(dataset)
             workers, strategy = (

@@ -37,9 +37,13 @@ def rows_of_share(dataset: tf.data.Dataset, shares: tf.Variable, rank: int) -> t
 
 
 def _own_rows(batch: Any, bounds: tf.Tensor) -> Any:
+    leaves = tf.nest.flatten(batch)
     total = num_rows(batch)
-    if total is None:
-        return batch
+    if total is None:  # of leaves of unknown rank, if there are such
+        unknown = [leaf for leaf in leaves if leaf.shape.rank is None]
+        if not unknown:
+            return batch
+        total = tf.shape(unknown[0])[0]
     ends = tf.cast(tf.round(tf.cast(total, tf.float64) * bounds), tf.int64)
     return tf.nest.map_structure(lambda leaf: _between(leaf, ends[0], ends[1]), batch)
 
@@ -49,4 +53,4 @@ def _between(leaf: Any, begin: tf.Tensor, end: tf.Tensor) -> Any:
         shape = leaf.dense_shape
         start = tf.concat([[begin], tf.zeros_like(shape[1:])], axis=0)
         return tf.sparse.slice(leaf, start, tf.concat([[end - begin], shape[1:]], axis=0))
-    return leaf[begin:end] if getattr(leaf, "shape", None) is not None and leaf.shape.rank else leaf
+    return leaf if leaf.shape.rank == 0 else leaf[begin:end]

@@ -14,7 +14,7 @@ from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
 from tf_adasum.collectives.refusals import checked_int, refusal, shown
-from tf_adasum.distribute.batch_share import BatchShare
+from tf_adasum.distribute.batch_share import BatchShare, check_alike
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
@@ -118,6 +118,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices, communicator, ops)
         extended.see_variable = self._policy.see
+        check_alike(batch_share, communicator)
         if batch_share is not None:
             share = BatchShare(batch_share, communicator, len(devices))
             extended.batch_share = ops.batch_share = share

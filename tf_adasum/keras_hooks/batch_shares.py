@@ -52,8 +52,7 @@ def _count_rows() -> None:
             rows = None if share is None else num_rows(data)
             if rows is None:
                 return step_function(data)
-            number = int(tf.get_static_value(context.replica_id_in_sync_group))
-            with share.step(context.strategy.extended._get_local_replica_id(number), rows):
+            with share.step(_local_replica(context), rows):
                 return step_function(data)
 
         return make(self, step)
@@ -75,11 +74,16 @@ def _weigh_plain_gradients() -> None:
         pairs = list(grads_and_vars)
         grads = [grad for grad, _ in pairs if grad is not None]
         share.computed(grads)
-        weighed = iter(scaled(grads, share.weight_here()))
+        weighed = iter(scaled(grads, share.mean_weight(_local_replica(context))))
         pairs = [(None if grad is None else next(weighed), variable) for grad, variable in pairs]
         return original(self, pairs)
 
     TFOptimizer._all_reduce_sum_gradients = sum_weighed
+
+
+def _local_replica(context: tf.distribute.ReplicaContext) -> int:
+    number = int(tf.get_static_value(context.replica_id_in_sync_group))
+    return context.strategy.extended._get_local_replica_id(number)
 
 
 def _renew_shares() -> None:

@@ -14,14 +14,14 @@ from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 
-class BatchShare(Protocol):
+class CountsRows(Protocol):
     """What the hooks ask of the `BatchShare` of a strategy."""
 
     def step(self, replica: int, num_rows: Any) -> contextlib.AbstractContextManager:
         """Around a training step of a local replica, of so many rows."""
 
-    def weight_here(self) -> tf.Tensor:
-        """Returns what the gradients of this thread's replica are to be multiplied by."""
+    def mean_weight(self, replica: int) -> tf.Tensor:
+        """Returns what a local replica's gradients are to be multiplied by in a mean."""
 
     def computed(self, values: Any) -> None:
         """Is told what a step has computed, before it is exchanged."""
@@ -56,7 +56,7 @@ class HookedExtended:
         self.undivided_losses = ReplicasFlag()
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
-        self.batch_share: BatchShare | None = None
+        self.batch_share: CountsRows | None = None
         self.see_variable: Callable[[str, tuple[int, ...], str], None] = lambda *described: None
         super().__init__(*args, **kwargs)
 

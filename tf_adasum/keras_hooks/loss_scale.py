@@ -27,6 +27,9 @@ def install() -> None:
         context = replica_context_with_peers()
         if context is None:
             return finite
+        share = context.strategy.extended.batch_share
+        if share is not None:
+            share.computed(grads)  # what follows waits for the other ranks
         num_broken = context.all_reduce(
             tf.distribute.ReduceOp.SUM, tf.cast(tf.logical_not(finite), tf.int32)
         )

@@ -59,6 +59,10 @@ class SketchExchange(Exchange):
     @override
     def around_update(self, strategy, grads, variables, update, idle):
         del update, idle  # gradients of idle replicas are zero
+        if strategy.extended.batch_share is not None:
+            strategy.extended.batch_share.computed(
+                [strategy.experimental_local_results(grad) for grad in grads]
+            )
         optimizer = self._optimizer
 
         def accumulate(variable, grad):
@@ -114,6 +118,8 @@ class SketchExchange(Exchange):
 
     def _reduced(self, strategy, of_variables, reduction: str, what: str) -> list[tf.Tensor]:
         """Reduces tensors, a list of each variable's local replicas."""
-        leaves = list(zip(*of_variables))
-        communicator = strategy.extended.communicator
-        return allreduce_replicas(leaves, reduction, communicator, f"{self._optimizer.name}/{what}")
+        leaves, extended = list(zip(*of_variables)), strategy.extended
+        name = f"{self._optimizer.name}/{what}"
+        if extended.batch_share is not None:
+            leaves = extended.batch_share.weighed(leaves, reduction, name)
+        return allreduce_replicas(leaves, reduction, extended.communicator, name)
