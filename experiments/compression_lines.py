@@ -81,7 +81,11 @@ def _sgd(momentum: float = 0.0) -> Callable[[int], keras.optimizers.Optimizer]:
 
 
 FLOAT16, SIGN = _codec(compression.Float16), _codec(compression.Sign)
-TOP, THRESHOLD = _codec(compression.TopK, 0.01), _codec(compression.Threshold, 0.002)
+TOP = _codec(compression.TopK, 0.01)
+# At a hundredth of the bytes, and at half of that.
+THRESHOLDS = {
+    f"threshold {100 * f:.2g} %": _codec(compression.Threshold, f) for f in (0.0035, 0.002)
+}
 
 
 def _momentum_lines() -> dict[str, Line]:
@@ -92,12 +96,12 @@ def _momentum_lines() -> dict[str, Line]:
         "4 bits": _codec(compression.Quantized, 4),
         "sign": SIGN,
         "top 1 %": TOP,
-        "threshold 0.2 %": THRESHOLD,
+        **THRESHOLDS,
     }
     lines = {reduction: Line(make, reduction) for reduction in ("mean", "adasum")}
     for name, codec in codecs.items():
         lines[f"{name}, adasum"] = Line(make, "adasum", codec)
-    for name in ("sign", "top 1 %", "threshold 0.2 %"):
+    for name in ("sign", "top 1 %", *THRESHOLDS):
         lines[f"{name}, mean"] = Line(make, "mean", codecs[name])
     for name in ("sign", "top 1 %"):
         without = Line(make, "adasum", codecs[name], keeps_lost=False)

@@ -2,63 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.reference import adasum
 from tests.training.replicas import (
     LOCAL,
     assert_equal_on_ranks,
     everywhere,
     examples,
-    small_model,
     strategy,
 )
+from tests.training.unlike_batches import (
+    BATCH,
+    RATE,
+    SHARES,
+    assert_near,
+    combined,
+    model_under,
+    one_process,
+    optimizer_by,
+    parts_of,
+)
 from tf_adasum.collectives.communicator import world
-
-SHARES = [8, 24, 32, 64, 16][: world().size]
-BATCH = sum(SHARES)
-RATE = 0.5
-
-
-def optimizer_by(how, **settings):
-    if how == "plain":
-        return keras.optimizers.SGD(RATE)
-    if how == "sketched":
-        return tf_adasum.optimizers.SketchedSGD(RATE, 0.0, least_elements=10**6)
-    return tf_adasum.wrap(keras.optimizers.SGD(RATE), mode=how, **settings)
-
-
-def model_under(replicas, how, scales_loss=False, compiled=(), **settings):
-    """A model with the same first weights each time."""
-    with replicas.scope():
-        keras.utils.set_random_seed(7)
-        model = small_model()
-        optimizer = optimizer_by(how, **settings)
-        if scales_loss:
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        model.compile(optimizer, loss="mse", **dict(compiled))
-    return model
-
-
-def one_process(x, y, batch):
-    """The weights of a plain Keras training."""
-    keras.utils.set_random_seed(7)
-    model = small_model()
-    model.compile(keras.optimizers.SGD(RATE), loss="mse")
-    loss = model.fit(x, y, batch, shuffle=False, verbose=0).history["loss"]
-    return model.get_weights(), loss
-
-
-def assert_near(mine, expected):
-    for own, other in zip(mine, expected, strict=True):
-        np.testing.assert_allclose(own, other, rtol=0, atol=1e-6)
 
 
 def own_batches(number):
@@ -172,37 +140,6 @@ def test_loops_of_ones_own_count_by_the_shares(how):
     assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
 
 
-def parts_of(rows):
-    """The rows of each rank, batch by batch."""
-    ends = np.cumsum([0, *SHARES]) / BATCH
-    batches = [(begin, min(BATCH, rows - begin)) for begin in range(0, rows, BATCH)]
-    bounds = [begin + np.round(count * ends).astype(int) for begin, count in batches]
-    return [list(itertools.pairwise(each)) for each in bounds]
-
-
-def combined(weights, x, y, parts, reduction):
-    """The weights after one exchange of the steps that each rank takes on its parts, in turn."""
-    leaves = [[np.zeros_like(weight) for weight in weights] for _ in SHARES]
-    counts = np.zeros(len(SHARES))
-    for rank in range(len(SHARES)):
-        model = small_model()
-        model.compile(keras.optimizers.SGD(RATE), loss="mse")
-        model.set_weights(weights)
-        for begin, end in (of_ranks[rank] for of_ranks in parts):
-            counts[rank] += end - begin
-            if end > begin:
-                model.train_on_batch(x[begin:end], y[begin:end])
-        leaves[rank] = [new - old for new, old in zip(model.get_weights(), weights)]
-    number = np.sum(counts > 0) if reduction == "adasum" else len(SHARES)
-    scales = number * counts / counts.sum()
-    reduce = adasum.reduce if reduction == "adasum" else lambda each: np.mean(each, axis=0)
-    changes = [
-        reduce([scale * change for scale, change in zip(scales, of_ranks)])
-        for of_ranks in zip(*leaves)
-    ]
-    return [weight + change for weight, change in zip(weights, changes)]
-
-
 @pytest.mark.parametrize("how", ["gradient", "delta"])
 def test_adasum_of_leaves_times_n_b_over_the_rows(how):
     """Ranks without rows, in the last batch, are no leaves."""
@@ -255,52 +192,6 @@ def test_evaluate_and_predict_see_all_rows():
     assert predicted.shape == y.shape
     loss = model.evaluate(x, y, BATCH, verbose=0)
     assert loss == pytest.approx(np.mean((predicted - y) ** 2), rel=1e-5)
-
-
-class Slow(keras.layers.Layer):
-    """Takes so many seconds a row."""
-
-    def __init__(self, seconds):
-        super().__init__()
-        self.seconds = seconds
-        self.rows = 0
-
-    def call(self, x):
-        late = tf.numpy_function(self._late, [x], x.dtype)
-        late.set_shape(x.shape)
-        return late
-
-    def _late(self, x):
-        self.rows += len(x)
-        time.sleep(self.seconds * len(x))
-        return x
-
-    def compute_output_shape(self, shape):
-        return shape
-
-
-@pytest.mark.parametrize("how", ["plain", "delta"])
-def test_measured_shares_give_the_slow_rank_less(how):
-    """It is forty times slower than the others: no load of the machine makes them equal."""
-    replicas = strategy(1, batch_share="measured")
-    with replicas.scope():
-        slow = Slow(0.02 if world().rank == 0 else 0.0005)
-        model = keras.Sequential([keras.Input((4,)), slow, keras.layers.Dense(8)])
-        optimizer = keras.optimizers.SGD(0.01)
-        model.compile(optimizer if how == "plain" else tf_adasum.wrap(optimizer), loss="mse")
-    x, y = examples(4 * 8 * world().size)
-    rows = []
-    assert replicas.batch_shares == pytest.approx([1 / world().size] * world().size)
-    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: rows.append(slow.rows))
-    model.fit(x, y, 8 * world().size, epochs=3, verbose=0, callbacks=[note])
-    found = replicas.batch_shares
-    assert (everywhere(found) == found).all() and sum(found) == pytest.approx(1)
-    assert all(found[0] < 0.5 * other for other in found[1:])
-    of_epochs = everywhere(np.diff([0, *rows])).sum(axis=0)
-    # Where ranks are more than twice as fast as rank 0 its rows are few; an idle one computes one.
-    assert of_epochs[0] == len(x) and (of_epochs >= len(x)).all()
-    assert world().size == 1 or everywhere(rows[-1] - rows[-2])[0] < 0.7 * len(x) / world().size
-    assert_equal_on_ranks(model.trainable_variables)
 
 
 @pytest.mark.parametrize("share", ["mesured", [], [1] * (world().size + 1), 3, [[1], [2]], "12"])
