@@ -27,6 +27,7 @@ from tests.training.unlike_batches import (
     parts_of,
 )
 from tf_adasum.collectives.communicator import world
+from tf_adasum.distribute.batch_share import check_alike
 
 
 def own_batches(number):
@@ -223,3 +224,12 @@ def test_unlike_shares_are_an_error_on_all_ranks(of_others):
         return
     with pytest.raises(ValueError, match=r"the same batch_share on all ranks.* on rank 1"):
         strategy(1, batch_share=own)
+
+
+def test_shares_of_many_ranks_are_compared_to_the_end():
+    share = [1.0] * 99 + [2.0 if world().rank == 1 else 1.0]
+    if world().size == 1:
+        check_alike(share, world())
+        return
+    with pytest.raises(ValueError, match="the same batch_share on all ranks"):
+        check_alike(share, world())

@@ -20,6 +20,7 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 MEASURED = "measured"
+_MOST_CHARACTERS = 80  # of a rank's shares, in an error
 
 
 class BatchShare:
@@ -161,15 +162,23 @@ def check_alike(share: Any, communicator: Communicator) -> None:
     """
     if communicator.size == 1:
         return
-    listed = share.tolist() if isinstance(share, np.ndarray) else share
-    of_ranks = [
-        each.decode() for each in gather_bytes(shown(listed).encode(), communicator, "batch_share")
-    ]
-    unlike = [rank for rank, each in enumerate(of_ranks) if each != of_ranks[0]]
+    texts = gather_bytes(_whole_text(share).encode(), communicator, "batch_share")
+    unlike = [rank for rank, text in enumerate(texts) if text != texts[0]]
     if unlike:
-        received = f"{of_ranks[0]} on rank 0, {of_ranks[unlike[0]]} on rank {unlike[0]}"
+        first, other = (texts[rank].decode()[:_MOST_CHARACTERS] for rank in (0, unlike[0]))
+        received = f"{first} on rank 0, {other} on rank {unlike[0]}"
         advice = "Pass the shares of all ranks on each."
         raise ValueError(refusal("the same batch_share on all ranks", received, advice))
+
+
+def _whole_text(share: Any) -> str:
+    """Not cut short, as `shown` would for many ranks; a list and a tuple are alike."""
+    if share is None or isinstance(share, str):
+        return str(share)
+    try:
+        return str(np.array(share, np.float64).tolist())
+    except (TypeError, ValueError):
+        return shown(share)
 
 
 def _checked(share: Any, communicator: Communicator) -> np.ndarray:

@@ -69,13 +69,12 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
             if self.communicator.size > 1 and tf.executing_eagerly():
                 check_order(dealt_by_rows(dataset), self.communicator)
             own = self.batch_share.own_rows(dataset)
-            workers, strategy = (
+            return input_util.get_distributed_dataset(
+                own,
                 self._input_workers_with_options(options),
                 self._container_strategy(),
-            )
-            # TensorFlow deals the rank's rows to its replicas.
-            return input_util.get_distributed_dataset(
-                own, workers, strategy, num_replicas_in_sync=len(self._devices), options=options
+                num_replicas_in_sync=len(self._devices),  # to which TensorFlow deals these rows
+                options=options,
             )
         if self.rows_in_order.on:
             dataset = dealt_by_rows(dataset)

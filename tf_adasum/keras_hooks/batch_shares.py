@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 
-import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 
@@ -15,7 +14,7 @@ from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.empty_batches import num_rows
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import scaled
-from tf_adasum.keras_hooks.replicas import replica_context_with_peers
+from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 require_hooks(TensorFlowTrainer, "_make_function", "make_train_function")
@@ -52,7 +51,7 @@ def _count_rows() -> None:
             rows = None if share is None else num_rows(data)
             if rows is None:
                 return step_function(data)
-            with share.step(_local_replica(context), rows):
+            with share.step(local_replica(context), rows):
                 return step_function(data)
 
         return make(self, step)
@@ -74,16 +73,11 @@ def _weigh_plain_gradients() -> None:
         pairs = list(grads_and_vars)
         grads = [grad for grad, _ in pairs if grad is not None]
         share.computed(grads)
-        weighed = iter(scaled(grads, share.mean_weight(_local_replica(context))))
+        weighed = iter(scaled(grads, share.mean_weight(local_replica(context))))
         pairs = [(None if grad is None else next(weighed), variable) for grad, variable in pairs]
         return original(self, pairs)
 
     TFOptimizer._all_reduce_sum_gradients = sum_weighed
-
-
-def _local_replica(context: tf.distribute.ReplicaContext) -> int:
-    number = int(tf.get_static_value(context.replica_id_in_sync_group))
-    return context.strategy.extended._get_local_replica_id(number)
 
 
 def _renew_shares() -> None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.replicas import replica_context_with_peers
+from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "_autoconvert_optionals", "_make_function")
 
@@ -36,9 +36,8 @@ def _stand_in_for_rows() -> None:
             if is_idle is None:
                 return step_function(data)
             context = tf.distribute.get_replica_context()
-            number = int(tf.get_static_value(context.replica_id_in_sync_group))
-            extended = context.strategy.extended
-            with extended.idle.step(extended._get_local_replica_id(number), is_idle):
+            idle = context.strategy.extended.idle
+            with idle.step(local_replica(context), is_idle):
                 return step_function(_or_row(is_idle, data))
 
         return original(self, step)
