@@ -37,6 +37,7 @@ from tf_adasum.collectives.simulate import simulate
 from tf_adasum.distribute.policy import Reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
+from tf_adasum.optimizers import sync
 from tf_adasum.optimizers.wrapper import wrap
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "reduce_scatter",
     "simulate",
     "size",
+    "sync",
     "world",
     "wrap",
 ]

@@ -9,6 +9,7 @@
 #include "cc/collectives/compressed_scratch.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaves.h"
+#include "cc/collectives/partial_rounds.h"
 #include "cc/collectives/sparse_scratch.h"
 #include "cc/collectives/streaming_store_policy.h"
 #include "cc/core/tuning.h"
@@ -25,6 +26,7 @@ struct CollectiveState : RequestState {
   HierarchyScratch hierarchy_scratch;
   CompressedScratch compressed_scratch;
   SparseScratch sparse_scratch;
+  PartialRounds partial_rounds;
   StreamingStorePolicy streaming_store_policy;
   Tuning tuning;
   bool is_tuned = false;

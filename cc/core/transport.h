@@ -92,6 +92,10 @@ class Transport {
   // where SendRecv can't carry what is reduced.
   virtual int64_t ShortBytes() const { return 0; }
 
+  // Whether a message of any peer waits to be received; between two collectives, when none of this
+  // rank's own is under way. Never waits.
+  virtual bool HasArrived() { return false; }
+
   // Whether SendRecv with a peer takes addresses in the memory of a CUDA device, as an MPI may that
   // knows of them. What is sent must be there, and nobody may still use what is received into.
   virtual bool TakesDeviceMemory(int /*peer*/) const { return false; }

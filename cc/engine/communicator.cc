@@ -12,10 +12,12 @@ namespace adasum {
 namespace {
 
 constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
-// How long a rank that leaves waits until its last messages are on their way.
-constexpr double kShutdownSeconds = 2;
 // How often a thread looks whether it was told to end its wait.
 constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
+// How long a rank that others may call sleeps between two looks: a sixteenth of the time since it
+// was called last, so that few wake-ups cost others little, within these bounds.
+constexpr auto kShortestSleep = std::chrono::microseconds(50);
+constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 
 // Runs a request; nothing but Error leaves.
 std::optional<Error> Run(const Request& request, RequestContext context) {
@@ -27,13 +29,6 @@ std::optional<Error> Run(const Request& request, RequestContext context) {
   } catch (const std::exception& exception) {
     return Error(ErrorCode::kInternal, exception.what());
   }
-}
-
-Error ClosedError(int rank) {
-  return Error(ErrorCode::kUnavailable,
-               "rank " + std::to_string(rank) +
-                   ": Expected an open communicator. Received: one that was closed, by close(), by "
-                   "MPI_Finalize, or because the process ends. Make another one by split().");
 }
 
 }  // namespace
@@ -63,7 +58,7 @@ void Communicator::CheckHome() const {
 
 std::optional<Error> Communicator::Push(Request* request) {
   if (broken_) return broken_;
-  if (is_closing_) return ClosedError(rank_);
+  if (is_closing_) return ClosedError();
   queue_.Push(std::move(*request));
   return std::nullopt;
 }
@@ -118,7 +113,7 @@ void Communicator::RunInline(const std::function<bool()>& is_done) {
   DefaultFloats floats;
   while (!is_done()) {
     if (IsInterrupted()) FailAll(InterruptedError());
-    const RequestKey* first = First();
+    const Request* first = First();
     if (first == nullptr) break;  // closing, which fails the request; or it has failed
     Step(*first);
   }
@@ -130,67 +125,25 @@ void Communicator::ReleaseEngine() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_owned_ = false;
-    is_awaited = is_closing_ || !queue_.is_empty();
+    is_awaited = is_closing_ || !queue_.is_empty() || passive_;
   }
   if (is_awaited) changed_.notify_all();
-}
-
-void Communicator::Close() { End(ShutdownReason::kClosed); }
-
-void Communicator::Shutdown() { End(ShutdownReason::kEnded); }
-
-void Communicator::End(std::optional<ShutdownReason> reason) {
-  if (!home_.IsHere()) return;
-  std::lock_guard<std::mutex> close_lock(close_mutex_);
-  if (std::exchange(is_ended_, true)) return;
-  const Standing standing = Stop();
-  if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
-  if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!broken_) broken_ = ClosedError(rank_);
-    standing_ = Standing::kScattered;
-  }
-  FailAll(ClosedError(rank_));
-  if (timeline_) timeline_->Close();
-}
-
-void Communicator::SendShutdownNotice(ShutdownReason reason) {
-  waits_->cancellation.Reset();
-  waits_->timeouts.silence_seconds = std::min(waits_->timeouts.silence_seconds, kShutdownSeconds);
-  try {
-    adasum::SendShutdownNotice(*transport_, reason);
-  } catch (const Error&) {
-    // A rank that takes nothing more in has ended, or has timeouts of its own.
-  }
-}
-
-Communicator::Standing Communicator::Stop() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    is_closing_ = true;
-    waits_->cancellation.Cancel();
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !is_owned_; });
-  return standing_;
 }
 
 void Communicator::Loop() {
   DefaultFloats floats;  // not those of the thread that made this one
   for (;;) {
-    const RequestKey* first = AwaitFirst();
+    const Request* first = AwaitFirst();
     if (first == nullptr) return;
     Step(*first);
     ReleaseEngine();
   }
 }
 
-void Communicator::Step(const RequestKey& first) {
+void Communicator::Step(const Request& first) {
   try {
-    Decision decision = Negotiate(first);
+    if (RanAlone(first)) return;
+    Decision decision = Negotiate(first.key);
     if (decision.kind == Decision::Kind::kShutdown) {
       FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kShutdown);
     } else if (decision.kind == Decision::Kind::kLookAgain) {
@@ -205,20 +158,42 @@ void Communicator::Step(const RequestKey& first) {
   }
 }
 
+bool Communicator::RanAlone(const Request& first) {
+  if (!first.run_alone) return false;
+  RequestContext context = Context();
+  if (!first.run_alone(context)) return false;
+  Conclude(Take(0), std::nullopt);
+  return true;
+}
+
 Decision Communicator::Negotiate(const RequestKey& first) {
   TimelineSpan span(timeline_.get(), "negotiate");
   return negotiation_.Decide(transport(), first, [this] { return PendingKeys(); });
 }
 
-const RequestKey* Communicator::AwaitFirst() {
+const Request* Communicator::AwaitFirst() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_closing_ || (!queue_.is_empty() && !is_owned_); });
+  while (!is_closing_ && (queue_.is_empty() || is_owned_)) {
+    if (is_owned_ || !passive_ || broken_) {
+      changed_.wait(lock);
+    } else {
+      AwaitCall(lock);
+    }
+  }
   if (is_closing_) return nullptr;
   is_owned_ = true;
+  last_called_ = std::chrono::steady_clock::now();
   return &queue_.first();
 }
 
-const RequestKey* Communicator::First() {
+void Communicator::AwaitCall(std::unique_lock<std::mutex>& lock) {
+  if (transport_->HasArrived()) return queue_.Push(passive_());
+  const auto idle = std::chrono::steady_clock::now() - last_called_;
+  changed_.wait_for(lock, std::clamp<std::chrono::steady_clock::duration>(idle / 16, kShortestSleep,
+                                                                          kLongestSleep));
+}
+
+const Request* Communicator::First() {
   std::lock_guard<std::mutex> lock(mutex_);
   return is_closing_ || queue_.is_empty() ? nullptr : &queue_.first();
 }
@@ -234,10 +209,7 @@ std::vector<WaitingRequest> Communicator::Waiting() {
 }
 
 void Communicator::Execute(const Decision& decision) {
-  Request request = [&] {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return queue_.Take(decision.index);
-  }();
+  const Request request = Take(decision.index);
   std::optional<Error> error;
   if (decision.kind == Decision::Kind::kFail) {
     error = Error(ErrorCode::kInvalidArgument,
@@ -245,6 +217,15 @@ void Communicator::Execute(const Decision& decision) {
   } else {
     error = CarryOut(request);
   }
+  Conclude(request, error);
+}
+
+Request Communicator::Take(size_t index) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return queue_.Take(index);
+}
+
+void Communicator::Conclude(const Request& request, const std::optional<Error>& error) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     queue_.EndUnderWay();
@@ -252,12 +233,15 @@ void Communicator::Execute(const Decision& decision) {
   request.done(error ? &*error : nullptr);
 }
 
+RequestContext Communicator::Context() {
+  return {transport(), *transport_, topology_, *waits_, timeline_.get(), state_, passive_};
+}
+
 std::optional<Error> Communicator::CarryOut(const Request& request) {
   if (timeline_) timeline_->Add("queue: " + request.key.name, request.enqueued, -1, 0);
   const auto begin = timeline_ ? Timeline::Clock::now() : Timeline::Clock::time_point();
   transport().Begin();
-  std::optional<Error> error =
-      Run(request, {transport(), *transport_, topology_, *waits_, timeline_.get(), state_});
+  std::optional<Error> error = Run(request, Context());
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.key.name, begin, -1, 0);
   // All was checked before the first byte, so that an error of one rank here is a lost peer or a
@@ -272,22 +256,6 @@ void Communicator::LookAgainLater() {
   const int64_t num_seen = queue_.num_pushed();
   changed_.wait_for(lock, kLookAgainAfter,
                     [&] { return is_closing_ || queue_.num_pushed() > num_seen; });
-}
-
-void Communicator::FailAll(const Error& error, Standing standing) {
-  std::deque<Request> failed;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (standing_ == Standing::kTogether) {
-      standing_ = standing;
-      broken_ = Error(ErrorCode::kUnavailable,
-                      std::string("This communicator can't be used any more; restart the ranks, "
-                                  "from the last checkpoint. It broke with: ") +
-                          error.what());
-    }
-    failed = queue_.TakeAll();
-  }
-  for (const Request& request : failed) request.done(&error);
 }
 
 }  // namespace adasum

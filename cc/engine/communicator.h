@@ -5,6 +5,7 @@
 #ifndef ADASUM_ENGINE_COMMUNICATOR_H_
 #define ADASUM_ENGINE_COMMUNICATOR_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -76,8 +77,9 @@ class Communicator {
   // The calling thread was told to end its wait for a request that another thread carries out.
   void Interrupt();
   void Loop();
-  // One negotiation, and what it decides. For the owner of the engine.
-  void Step(const RequestKey& first);
+  // Does the first request, or negotiates once and does what that decides. For the owner of the
+  // engine.
+  void Step(const Request& first);
   // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
   // Carries out requests until `is_done`, and releases the engine, which the caller owns.
@@ -85,15 +87,24 @@ class Communicator {
   void ReleaseEngine();
   // The transport, through the timeline if one is kept.
   Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }
-  // Waits for work, takes the engine and returns the oldest request's key; null when closing. The
-  // key stays valid: only the owner takes requests out, and a deque keeps its elements in place.
-  const RequestKey* AwaitFirst();
-  const RequestKey* First();
+  // Waits for work, takes the engine and returns the oldest request; null when closing. It stays
+  // where it is: only the owner takes requests out, and a deque keeps its elements in place.
+  const Request* AwaitFirst();
+  const Request* First();
+  // Looks now and then whether others have begun what this rank joins; while the engine is free,
+  // under `lock` of mutex_. Returns when there is a request, or after a while.
+  void AwaitCall(std::unique_lock<std::mutex>& lock);
+  // Whether it needed no other rank, and is done.
+  bool RanAlone(const Request& first);
   Decision Negotiate(const RequestKey& first);
   std::vector<RequestKey> PendingKeys();
   void Execute(const Decision& decision);
   // Runs a request that all ranks agreed on, and returns its error.
   std::optional<Error> CarryOut(const Request& request);
+  RequestContext Context();
+  // Takes a request out of the queue, and has it under way.
+  Request Take(size_t index);
+  void Conclude(const Request& request, const std::optional<Error>& error);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
   // The first part of the end: nobody uses the transport afterwards. Under close_mutex_; returns
@@ -102,6 +113,7 @@ class Communicator {
   // Throws unless this is the process that made the communicator.
   void CheckHome() const;
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
+  Error ClosedError() const;
 
   // Destroyed in reverse order: the transport before what it waits by.
   std::unique_ptr<WaitControl> waits_;
@@ -114,6 +126,9 @@ class Communicator {
   // Of the thread that owns the engine.
   Negotiation negotiation_;
   std::unique_ptr<RequestState> state_;
+  std::function<Request()> passive_;
+  // When this rank last had something to do; for AwaitCall.
+  std::chrono::steady_clock::time_point last_called_{};
 
   std::mutex mutex_;
   std::condition_variable changed_;

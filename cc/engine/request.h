@@ -14,6 +14,8 @@
 
 namespace adasum {
 
+struct Request;
+
 // What the code behind the requests keeps from one request to the next, such as buffers and
 // threads. The engine owns it and knows no more of it.
 class RequestState {
@@ -30,6 +32,9 @@ struct RequestContext {
   Timeline* timeline;  // null unless one is kept
   // Null until a request sets it. Destroyed before the transport.
   std::unique_ptr<RequestState>& state;
+  // Makes the request with which this rank, while it has none of its own, joins those that others
+  // begin. Empty until a request sets it. Of a communicator that then carries nothing else.
+  std::function<Request()>& passive;
 };
 
 // Called exactly once; null for success. Must not throw.
@@ -45,6 +50,9 @@ struct Request {
   Done done;
   // Set by Enqueue.
   Timeline::Clock::time_point enqueued = {};
+  // Asked before ranks agree, on the thread that carries out requests: does what can be done
+  // without them and returns true, or returns false. Empty where all need the others.
+  std::function<bool(RequestContext&)> run_alone = {};
 };
 
 }  // namespace adasum

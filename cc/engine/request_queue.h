@@ -25,8 +25,8 @@ class RequestQueue {
   void Push(Request request);
   bool is_empty() const { return pending_.empty(); }
   int64_t num_pushed() const { return num_pushed_; }
-  // Of the oldest that waits. The key stays where it is until the request is taken.
-  const RequestKey& first() const { return pending_.front().key; }
+  // The oldest that waits. It stays where it is until it is taken.
+  const Request& first() const { return pending_.front(); }
   std::vector<RequestKey> Keys() const;
 
   // Takes out the index-th of those that wait; it is under way until EndUnderWay.

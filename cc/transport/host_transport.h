@@ -46,6 +46,7 @@ class HostTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }
+  bool HasArrived() override { return shm_->HasArrived() || mpi_->HasArrived(); }
   bool HasAbandoned() const override { return mpi_->HasAbandoned() || shm_->HasAbandoned(); }
   bool SharesTensors() const override {
     return shm_->SharesTensors() && shm_->size() == mpi_->size();

@@ -121,6 +121,14 @@ bool MpiTransport::Pending::Progress() {
   return true;
 }
 
+bool MpiTransport::HasArrived() {
+  int has_arrived = 0;
+  const int error =
+      MPI_Iprobe(MPI_ANY_SOURCE, Tag(rank_, 0), world_->comm(), &has_arrived, MPI_STATUS_IGNORE);
+  // Where MPI fails, whoever receives hears why.
+  return error != MPI_SUCCESS || has_arrived != 0;
+}
+
 void MpiTransport::Post(const Send& send, const Recv& recv) {
   posted_.emplace_back(this, send, recv, Memory::kCallers, kEagerBytes);
 }

@@ -42,6 +42,8 @@ class MpiTransport : public Transport {
   // What was posted and not exchanged is under way still.
   bool HasAbandoned() const override { return has_abandoned_ || HasPosted(); }
   int64_t ShortBytes() const override { return kShortBytes; }
+  // Of lane 0.
+  bool HasArrived() override;
   bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
 

@@ -188,6 +188,14 @@ void ShmTransport::Pending::TryReceive() {
   box->num_taken.store(++peer.num_received, std::memory_order_release);
 }
 
+bool ShmTransport::HasArrived() {
+  return std::any_of(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+    if (peer.memory == nullptr) return false;
+    const ShmBox* box = Box(*peer.memory, rank_);
+    return box->num_put.load(std::memory_order_acquire) != peer.num_received;
+  });
+}
+
 void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
   Backoff backoff(waits_, "an exchange of shared memory",

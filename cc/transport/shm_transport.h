@@ -41,6 +41,7 @@ class ShmTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
+  bool HasArrived() override;
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool requires_workspace() const override { return true; }
   bool SharesTensors() const override { return shares_tensors_; }

@@ -1,4 +1,4 @@
-// Some ranks of a transport, numbered anew: all on one host, or each on a host of its own.
+// Some ranks of a transport, numbered anew.
 #ifndef ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
 #define ADASUM_TRANSPORT_SUBSET_TRANSPORT_H_
 
@@ -15,9 +15,14 @@ namespace adasum {
 // Holds no state but the numbering, so that several threads may use it where `all` lets them.
 class SubsetTransport : public Transport {
  public:
+  enum class Workspaces {
+    kIfShared,  // for members that all share a host, or that each have one of their own
+    kAsInAll,   // for any
+  };
   // `members` holds ranks of `all` in the group's order, this one included; `all` must outlive
   // this. Throws Internal if this rank is no member.
-  SubsetTransport(Transport* all, std::vector<int> members)
+  SubsetTransport(Transport* all, std::vector<int> members,
+                  Workspaces workspaces = Workspaces::kIfShared)
       : all_(all), members_(std::move(members)) {
     auto self = std::find(members_.begin(), members_.end(), all_->rank());
     if (self == members_.end()) {
@@ -25,7 +30,11 @@ class SubsetTransport : public Transport {
                   "Expected a group of ranks to have rank " + std::to_string(all_->rank()));
     }
     rank_ = static_cast<int>(self - members_.begin());
-    shares_memory_ = std::any_of(members_.begin(), members_.end(), [&](int member) {
+    if (workspaces == Workspaces::kAsInAll) {
+      requires_workspace_ = all_->requires_workspace();
+      return;
+    }
+    requires_workspace_ = std::any_of(members_.begin(), members_.end(), [&](int member) {
       return member != all_->rank() && SharesMemory(*all_, member);
     });
   }
@@ -49,7 +58,7 @@ class SubsetTransport : public Transport {
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return all_->ChunkBytes(members_[peer]); }
   // Between members of different hosts nobody reads a workspace: memory of any kind will do.
-  bool requires_workspace() const override { return shares_memory_; }
+  bool requires_workspace() const override { return requires_workspace_; }
   void* Workspace(int64_t num_bytes) override { return all_->Workspace(num_bytes); }
 
  private:
@@ -62,7 +71,7 @@ class SubsetTransport : public Transport {
   Transport* all_;
   std::vector<int> members_;
   int rank_;
-  bool shares_memory_;
+  bool requires_workspace_;
 };
 
 }  // namespace adasum

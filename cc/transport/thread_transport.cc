@@ -1,5 +1,6 @@
 #include "cc/transport/thread_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -40,6 +41,13 @@ void ThreadHub::Offer(int from, int to, const void* bytes, int64_t num_bytes) {
     inbox.from[from] = {bytes, num_bytes, true};
   }
   inbox.changed.notify_all();
+}
+
+bool ThreadHub::HasOffer(int to) {
+  Inbox& inbox = *inboxes_[to];
+  std::lock_guard<std::mutex> lock(inbox.mutex);
+  return std::any_of(inbox.from.begin(), inbox.from.end(),
+                     [](const Message& message) { return message.is_full; });
 }
 
 const void* ThreadHub::Take(int from, int to, int64_t num_bytes) {

@@ -28,6 +28,8 @@ class ThreadHub {
   void Release(int from, int to);
   // Waits until what was offered has been released.
   void AwaitRelease(int from, int to);
+  // Whether anything that was offered to `to` was not taken; never waits long.
+  bool HasOffer(int to);
   // Has all that wait look at once whether they are to give up.
   void Wake();
 
@@ -60,6 +62,7 @@ class ThreadTransport : public Transport {
   void SendRecv(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
+  bool HasArrived() override { return hub_->HasOffer(rank_); }
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   // Hands over addresses; nothing is copied.
   const void* Exchange(const Send& send, const Recv& recv) override;

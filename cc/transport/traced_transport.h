@@ -30,6 +30,7 @@ class TracedTransport : public Transport {
     inner_->PairwiseBarrier(peer);
   }
   bool CanRead(int peer) const override { return inner_->CanRead(peer); }
+  bool HasArrived() override { return inner_->HasArrived(); }
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }

@@ -44,6 +44,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
         "optimizers.onebit_adam",
         "optimizers.onebit_lamb",
         "optimizers.sketched_sgd",
+        "optimizers.sync.group_averaging",
         "optimizers.wrapper",
         "optimizers.zero_one_adam",
     ],

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.reference import adasum, mean
+from tests.reference.groups import groups_of_round
 from tests.reference.tree import leaves_in_time
 from tests.training.replicas import sub_batch
 
@@ -29,6 +30,7 @@ class Recipe(NamedTuple):
         accumulate_by: how it combines them, "mean" or "adasum".
         steps_per_sync: number of steps before the replicas' weights meet; in mode "delta" only. A
             list: of each rank, which lets the batches behind its steps go.
+        group_size: how many ranks meet behind the other steps, in groups; 1: none.
         combine: the reduction of a list of all replicas' arrays of one variable.
     """
 
@@ -42,6 +44,7 @@ class Recipe(NamedTuple):
     accumulate: int = 1
     accumulate_by: str = "mean"
     steps_per_sync: int | list[int] = 1
+    group_size: int = 1
     combine: Callable[[list[np.ndarray]], np.ndarray] = adasum.reduce
 
 
@@ -61,6 +64,7 @@ class ReferenceTraining:
         self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
         self._waiting: list[list[list[np.ndarray]]] = []
         self._steps_since_sync = 0
+        self._group_rounds = 0
         self._start, self._local = weights, [weights] * recipe.num_replicas
 
     def step(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -87,6 +91,8 @@ class ReferenceTraining:
         self._steps_since_sync += 1
         if self._steps_since_sync == np.max(self._recipe.steps_per_sync):
             self.synchronize()
+        elif self._recipe.group_size > 1:
+            self._meet_in_groups()
 
     def _takes_step(self, replica: int) -> bool:
         counts = self._recipe.steps_per_sync
@@ -101,16 +107,29 @@ class ReferenceTraining:
 
     def synchronize(self) -> None:
         """Sets all replicas to the weights of the last time plus Adasum of their changes."""
-        deltas = [
+        self.set_weights(self._moved_by(map(self._recipe.combine, zip(*self._changes()))))
+
+    def _changes(self) -> list[list[np.ndarray]]:
+        return [
             [new.astype(np.float64) - old for new, old in zip(weights, self._start)]
             for weights in self._local
         ]
-        self.set_weights(
-            [
-                (old + self._recipe.combine(leaves)).astype(np.float32)
-                for old, leaves in zip(self._start, zip(*deltas))
-            ]
-        )
+
+    def _moved_by(self, changes) -> list[np.ndarray]:
+        return [(old + change).astype(np.float32) for old, change in zip(self._start, changes)]
+
+    def _meet_in_groups(self) -> None:
+        """Each rank reduces what its replicas have, and then the ranks of each group meet."""
+        num_local, combine, changes = self._recipe.num_local, self._recipe.combine, self._changes()
+        of_ranks = [
+            [combine(leaves) for leaves in zip(*changes[first : first + num_local])]
+            for first in range(0, len(changes), num_local)
+        ]
+        for group in groups_of_round(len(of_ranks), self._recipe.group_size, self._group_rounds):
+            met = self._moved_by(map(combine, zip(*(of_ranks[rank] for rank in group))))
+            for rank in group:
+                self._local[rank * num_local : (rank + 1) * num_local] = [met] * num_local
+        self._group_rounds += 1
 
     def adopt_local_weights(self, replica: int) -> None:
         """Gives all replicas the weights that one has within a round."""

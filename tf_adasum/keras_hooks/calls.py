@@ -47,6 +47,7 @@ class Call:
         stops: whether a rank wants to stop, as all ranks know.
         callbacks: the outermost `CallbackList` that has had a turn; None before.
         at_end: what is done when the call ends, also by an exception.
+        has_data: whether the iterator over the data to train on was made.
         asks_each_batch: whether a rank may want to stop in the midst of an epoch.
     """
 
@@ -59,6 +60,7 @@ class Call:
         self.restored = False
         self.shares_data = True
         self.stops = False
+        self.has_data = False
         self.asks_each_batch = False
         self.callbacks: keras.callbacks.CallbackList | None = None
         self.at_end = contextlib.ExitStack()

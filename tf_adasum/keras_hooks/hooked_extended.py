@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 
@@ -44,6 +45,7 @@ class HookedExtended:
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
             the first replica's.
         rows_in_order: while it is on, data are dealt to ranks by rows, and not by files.
+        number_is_known: a variable, whether the ranks know how many batches `fit` has.
         see_variable: is called with path, shape and dtype of each Keras variable to be trained
             that is made in the strategy's scope.
     """
@@ -57,6 +59,7 @@ class HookedExtended:
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
         self.batch_share: CountsRows | None = None
+        self.number_is_known = make_plain_zeros([], "bool")
         self.see_variable: Callable[[str, tuple[int, ...], str], None] = lambda *described: None
         super().__init__(*args, **kwargs)
 

@@ -1,14 +1,18 @@
 """The question whether any replica has another batch goes by that name.
 
-The ranks ask it before every batch: it is what they wait in where one of them has stopped.
+The ranks ask it before every batch: it is what they wait in where one of them has stopped. Where an
+optimizer's steps wait for nobody, `fit` does not ask it if the ranks know how many batches they
+have: then the one with fewer batches than others goes on with empty ones until their end.
 """
 
 from __future__ import annotations
 
 import functools
 
+import tensorflow as tf
 from tensorflow.python.distribute import input_lib
 
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -23,9 +27,25 @@ def install() -> None:
 
     @functools.wraps(original)
     def named(strategy, *args, **kwargs):
-        if not isinstance(strategy.extended, HookedExtended):
-            return original(strategy, *args, **kwargs)
-        with strategy.extended.plain_values_are(_NAME):
+        extended = strategy.extended
+        if not isinstance(extended, HookedExtended):
             return original(strategy, *args, **kwargs)
 
+        def ask():
+            with extended.plain_values_are(_NAME):
+                return original(strategy, *args, **kwargs)
+
+        if not _is_of_fit_that_waits_for_nobody():
+            return ask()
+        # Read when the step runs: the next fit may have data whose number is not known.
+        return tf.cond(extended.number_is_known, lambda: tf.constant(1, tf.int64), ask)
+
     input_lib._calculate_replicas_with_values = named
+
+
+def _is_of_fit_that_waits_for_nobody() -> bool:
+    call = calls.current()
+    if call is None or call.name != "fit":
+        return False
+    optimizer = getattr(call.model.optimizer, "inner_optimizer", call.model.optimizer)
+    return not getattr(optimizer, "waits_for_others", True)

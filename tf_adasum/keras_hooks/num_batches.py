@@ -17,6 +17,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -37,6 +38,7 @@ def install() -> None:
         if isinstance(extended, HookedExtended) and extended.communicator.size > 1:
             own = self._num_batches if is_sharded(self.data_adapter) else None
             self._num_batches = _of_all_ranks(own, extended.communicator)
+            _tell(extended, self)
         self._adasum_num_batches = self._num_batches
 
     @functools.wraps(reset)
@@ -46,6 +48,20 @@ def install() -> None:
 
     TFEpochIterator.__init__ = make_and_agree
     TFEpochIterator.reset = reset_to_agreed
+
+
+def _tell(extended: HookedExtended, iterator: TFEpochIterator) -> None:
+    """Says whether the number of batches of `fit` tells when they end.
+
+    It does not where an execution takes several steps and goes on behind the last of an epoch.
+    """
+    call = calls.current()
+    if call is None or call.name != "fit" or call.has_data:
+        return  # others, such as those for validation, end as they do
+    call.has_data = True
+    number = iterator._num_batches
+    is_known = number is not None and number % iterator.steps_per_execution == 0
+    extended.number_is_known.assign(is_known)
 
 
 def is_sharded(data_adapter: DataAdapter) -> bool:

@@ -55,10 +55,11 @@ class LocalSteps(Exchange):
     @override
     def check(self, optimizer):
         if optimizer.use_ema:
+            setting = self.sync or f"steps_per_sync={self._steps}"
             raise ValueError(
-                "steps_per_sync lets weights differ between replicas, and their moving averages "
-                "with them; use use_ema=False. Received: "
-                f"steps_per_sync={self._steps} for {optimizer.name!r} with use_ema=True."
+                "Steps between reductions let weights differ between replicas, and their moving "
+                f"averages with them; use use_ema=False. Received: {setting} for "
+                f"{optimizer.name!r} with use_ema=True."
             )
 
     @override
@@ -88,7 +89,10 @@ class LocalSteps(Exchange):
         step()
         self._taken.assign_add(1)
         ended = tf.equal(self._taken.value, self._count)
-        tf.cond(ended, lambda: self._end(strategy), lambda: None)
+        tf.cond(ended, lambda: self._end(strategy), lambda: self._between(strategy))
+
+    def _between(self, strategy) -> None:
+        """What replicas exchange behind a step that ends no round: nothing."""
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):

@@ -61,6 +61,11 @@ class AdasumMixin:
         calls, count = super().iterations, self._adasum.accumulation.count
         return keras.ops.floor_divide(calls, count) if count > 1 else calls
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether each step waits for all ranks, so that others may in it, too."""
+        return self._adasum.exchange.waits_for_others
+
     @override
     def finalize_variable_values(self, var_list):
         self.synchronize()

@@ -82,17 +82,21 @@ class Exchange:
     Attributes:
         has_branches: whether some steps do what others don't; they run in cross-replica context.
         has_own_slots: whether the optimizer's slots are each replica's own.
+        waits_for_others: whether each step waits for all ranks.
         steps_taken: steps since the last exchange, read eagerly.
         measure: is told, where a step is traced, what Adasum keeps of what is exchanged; None if
             nobody asks. All ranks ask alike.
         encoding: how what is exchanged travels; None: as it is.
+        sync: `wrap`'s argument of that name, which it was made by.
     """
 
     has_branches = False
     has_own_slots = False
+    waits_for_others = True
     steps_taken = 0
     measure: Measure | None = None
     encoding: Encoding | None = None
+    sync: Any = None
 
     def asking(self, strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
         """Inside, what is exchanged is measured, and travels, as it is asked for."""

@@ -14,12 +14,17 @@ from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_
 from tf_adasum.optimizers.micro_batches import MicroBatches
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
+from tf_adasum.optimizers.sync.sync import Sync
 from tf_adasum.optimizers.variable_encoding import VariableEncoding
+from tf_adasum.optimizers.wrap_checks import (
+    check_settings,
+    check_sync,
+    check_wrappable,
+    most_steps,
+)
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
-_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression")
-# What `accumulate` plans for each of its calls is in the graph of the step.
-_MOST_CALLS = 2**16
+_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression", "sync")
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -40,6 +45,7 @@ class AdasumOptimizer(AdasumMixin):
             **self._adasum.get_config(),
             "divided_loss": self._adasum_divided_loss,
             "compression": _config_of(self._adasum.exchange.encoding.compression),
+            "sync": _config_of(self._adasum.exchange.sync),
             "module": "keras.optimizers" if public else base.__module__,
             "class_name": base.__name__,
             "registered_name": None if public else keras.saving.get_registered_name(base),
@@ -64,11 +70,13 @@ class AdasumOptimizer(AdasumMixin):
         )
         if settings.get("compression") is not None:
             settings["compression"] = Compression.from_config(settings["compression"])
+        if settings.get("sync") is not None:
+            settings["sync"] = Sync.from_config(settings["sync"])
         return wrap(optimizer, **settings)
 
 
-def _config_of(compression: Compression | None) -> dict | None:
-    return None if compression is None else compression.get_config()
+def _config_of(choice: Compression | Sync | None) -> dict | None:
+    return None if choice is None else choice.get_config()
 
 
 def _unpickle(buffer):
@@ -83,13 +91,14 @@ def _wrapped_class(base: type) -> type:
     return _register(type(f"Adasum{base.__name__}", (AdasumOptimizer, base), attributes))
 
 
-def wrap(
+def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange by)
     optimizer: keras.optimizers.Optimizer,
     mode: str = "delta",
     accumulate: int = 1,
     steps_per_sync: StepsPerSync = 1,
     divided_loss: bool | None = None,
     compression: Compression | None = None,
+    sync: Sync | None = None,
 ) -> keras.optimizers.Optimizer:
     """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
 
@@ -147,6 +156,9 @@ def wrap(
         compression: how what is exchanged travels, such as `adasum.compression.Sign()`, with error
             feedback; None: as it is. `callbacks.BackupAndRestore` keeps the residuals, Keras' files
             do not.
+        sync: when and with whom replicas meet, such as `adasum.sync.GroupAveraging()`, which says
+            what is exchanged then; not with the other settings of that, which are `mode`,
+            `steps_per_sync` and `compression`. None: all, as these say.
 
     Returns:
         The same optimizer.
@@ -154,7 +166,7 @@ def wrap(
     Raises:
         TypeError: not a Keras optimizer, or one that cannot be wrapped.
         ValueError: a setting is unknown or does not go with the others, or the optimizer is
-            wrapped already, or is built already and given one of the last two settings.
+            wrapped already, or is built already and given `accumulate`, `steps_per_sync` or `sync`.
 
     Example:
         >>> import keras, tf_adasum
@@ -174,13 +186,24 @@ def wrap(
         raise ValueError(
             f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
         )
-    _check_wrappable(optimizer, mode)
+    check_wrappable(optimizer, mode)
     steps_per_sync = steps_of_ranks(steps_per_sync)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        wrap(optimizer.inner_optimizer, mode, accumulate, steps_per_sync, divided_loss, compression)
+        inner = optimizer.inner_optimizer
+        wrap(inner, mode, accumulate, steps_per_sync, divided_loss, compression, sync)
         return optimizer
-    _check_settings(optimizer, mode, accumulate, steps_per_sync)
-    parts = Parts(_accumulation(optimizer, accumulate), _exchange(mode, steps_per_sync))
+    check_settings(optimizer, mode, accumulate, steps_per_sync)
+    exchange = _exchange(mode, steps_per_sync)
+    if sync is not None:
+        is_left = {
+            "mode": mode == "delta",
+            "steps_per_sync": steps_per_sync == 1,
+            "compression": compression is None,
+        }
+        check_sync(sync, optimizer, **is_left)
+        exchange = sync.exchange()
+        exchange.sync = sync
+    parts = Parts(_accumulation(optimizer, accumulate), exchange)
     parts.exchange.encoding = VariableEncoding(compression)
     parts.exchange.check(optimizer)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
@@ -200,70 +223,4 @@ def _accumulation(optimizer: keras.optimizers.Optimizer, count: int) -> Accumula
 
 
 def _exchange(mode: str, steps_per_sync: int | list[int]) -> Exchange:
-    return LocalSteps(steps_per_sync) if _most(steps_per_sync) > 1 else _EXCHANGES[mode]()
-
-
-def _most(count: int | list[int]) -> int:
-    return max(count) if isinstance(count, list) else count
-
-
-def _check_wrappable(optimizer: object, mode: str) -> None:
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(
-            "wrap needs a Keras 3 optimizer instance, such as keras.optimizers.Adam(1e-3). "
-            f"Received: {optimizer!r} of type {type(optimizer).__name__}."
-        )
-    if isinstance(optimizer, AdasumMixin):
-        mode = optimizer._adasum.get_config().get("mode")
-        raise ValueError(
-            "wrap was given an optimizer that is wrapped already; wrap it once. Received: "
-            f"{optimizer.name!r}, " + (f"in mode {mode!r}." if mode else "which needs no wrap.")
-        )
-    if isinstance(optimizer, _optional("MultiOptimizer")):
-        raise TypeError(
-            "wrap the optimizers inside a MultiOptimizer, one by one, before you build it. "
-            f"Received: {optimizer.name!r}, a MultiOptimizer."
-        )
-    if mode == "delta" and isinstance(optimizer, _optional("ScheduleFreeAdamW")):
-        raise TypeError(
-            "ScheduleFreeAdamW keeps its weights in a slot that mode='delta' does not exchange; "
-            f"use wrap(optimizer, mode='gradient'). Received: {optimizer.name!r}."
-        )
-
-
-def _is_count(value: object) -> bool:
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    return is_int and 1 <= value <= _MOST_CALLS
-
-
-def _check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int | list[int]) -> None:
-    for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
-        of_ranks = value if isinstance(value, list) and name == "steps_per_sync" else [value]
-        if not of_ranks or not all(map(_is_count, of_ranks)):
-            raise ValueError(
-                f"{name} must be an integer >= 1, and at most {_MOST_CALLS}. Received: "
-                f"{name}={value!r}."
-            )
-        if _most(value) == 1:
-            continue
-        if optimizer.gradient_accumulation_steps:
-            raise ValueError(
-                f"{name} does not go with Keras' own accumulation: use accumulate=K alone. "
-                f"Received: {name}={value} for {optimizer.name!r} with "
-                f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps}."
-            )
-        if optimizer.built:
-            raise ValueError(
-                f"wrap with {name} needs an optimizer that is not built: its variables are made "
-                f"with the others. Received: {name}={value} for {optimizer.name!r}, built."
-            )
-    if _most(steps_per_sync) > 1 and mode != "delta":
-        raise ValueError(
-            "steps_per_sync reduces changes of the weights; use mode='delta'. "
-            f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
-        )
-
-
-def _optional(name: str) -> type | tuple:
-    """An optimizer class that older versions of Keras lack; nothing is an instance of ()."""
-    return getattr(keras.optimizers, name, ())
+    return LocalSteps(steps_per_sync) if most_steps(steps_per_sync) > 1 else _EXCHANGES[mode]()

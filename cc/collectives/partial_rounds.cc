@@ -1,0 +1,154 @@
+#include "cc/collectives/partial_rounds.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "cc/collectives/allreduce_execution.h"
+#include "cc/collectives/collective_state.h"
+#include "cc/collectives/reduction_spec.h"
+#include "cc/collectives/rotating_groups.h"
+#include "cc/reductions/reduction.h"
+#include "cc/transport/subset_transport.h"
+
+namespace adasum {
+namespace {
+
+// A tensor begins at a multiple of it.
+constexpr int64_t kLineBytes = 64;
+
+int64_t LinesOf(int64_t num_bytes) { return (num_bytes + kLineBytes - 1) / kLineBytes; }
+
+std::vector<int64_t> NumElements(const std::vector<Shape>& shapes) {
+  std::vector<int64_t> counts;
+  for (const Shape& shape : shapes) {
+    counts.push_back(
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
+  }
+  return counts;
+}
+
+// Those of the tensors with one reduction.
+template <typename T>
+std::vector<T> Chosen(const std::vector<T>& all, const std::vector<std::string>& reductions,
+                      const std::string& reduction) {
+  std::vector<T> chosen;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (reductions[i] == reduction) chosen.push_back(all[i]);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void PartialRounds::Contribute(const PartialTensors& call) {
+  retired_ = std::move(contribution_.kept);
+  contribution_ = call;
+  counts_as_zero_ = false;
+  if (segments_ == nullptr) segments_ = std::make_unique<Segments>(NumElements(call.shapes));
+  ++num_calls_;
+}
+
+void PartialRounds::RunWith(const PartialTensors& call, RequestContext& context) {
+  *call.num_behind = 0;
+  Contribute(call);
+  Run(NextGroup(context.transport), call.inputs, call.outputs, context);
+  num_leaves_ = 0;
+}
+
+void PartialRounds::RunWithout(RequestContext& context) {
+  retired_ = nullptr;
+  const std::vector<int> group = NextGroup(context.transport);
+  if (group.size() == 1) return;  // nothing new: what was not taken yet stays
+  std::vector<const void*> inputs = contribution_.inputs;
+  if (counts_as_zero_) {
+    const std::vector<char*> zeros = Addresses(zeros_);
+    for (size_t i = 0; i < zeros.size(); ++i) {
+      const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
+      std::memset(zeros[i], 0, num_elements * ElementBytes(contribution_.dtype));
+      inputs[i] = zeros[i];
+    }
+  }
+  const std::vector<char*> results = Addresses(result_);
+  Run(group, inputs, {results.begin(), results.end()}, context);
+  num_leaves_ = group.size();
+}
+
+std::vector<int> PartialRounds::NextGroup(const Transport& all) {
+  return RotatingGroup(all.rank(), all.size(), contribution_.group_size, num_rounds_++);
+}
+
+void PartialRounds::Run(const std::vector<int>& group, const std::vector<const void*>& inputs,
+                        const std::vector<void*>& outputs, RequestContext& context) {
+  if (state_of_groups_ == nullptr) {
+    auto state = std::make_unique<CollectiveState>(context);
+    state->is_tuned = true;  // that takes all ranks
+    state_of_groups_ = std::move(state);
+  }
+  constexpr auto kAsInAll = SubsetTransport::Workspaces::kAsInAll;
+  SubsetTransport traced(&context.transport, group, kAsInAll),
+      untraced(&context.untraced, group, kAsInAll);
+  RequestContext of_group{traced,           untraced,         context.topology, context.waits,
+                          context.timeline, state_of_groups_, context.passive};
+  for (const char* reduction : {"adasum", "mean"}) {
+    AllreduceTensors tensors;
+    tensors.reduction = reduction;
+    tensors.dtype = contribution_.dtype;
+    tensors.shapes = Chosen(contribution_.shapes, contribution_.reductions, reduction);
+    if (tensors.shapes.empty()) continue;
+    tensors.inputs = {Chosen(inputs, contribution_.reductions, reduction)};
+    tensors.outputs = Chosen(outputs, contribution_.reductions, reduction);
+    ExecuteAllreduce(tensors, ReductionSpec::Parse(reduction, "", tensors.dtype), of_group);
+  }
+}
+
+void PartialRounds::TakeLate(const PartialTensors& call, Arithmetic& arithmetic) {
+  *call.num_behind = num_behind();
+  Contribute(call);
+  const std::vector<char*> results = Addresses(result_);
+  const double all = 1.0 + num_leaves_;
+  for (int64_t i = 0; i < segments().size(); ++i) {
+    const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
+    if (num_elements == 0) continue;
+    if (num_leaves_ == 0) {
+      std::memcpy(call.outputs[i], call.inputs[i], num_elements * ElementBytes(call.dtype));
+      continue;
+    }
+    const std::vector<Piece> piece{
+        {0, results[i], call.inputs[i], call.outputs[i], nullptr, num_elements}};
+    // As one leaf more: of the mean, the last of so many; of Adasum, the root's other side.
+    Coefficients weights{1 - 1 / all, 1 / all};
+    const Reduction& reduction = FindReduction(call.reductions[i]);
+    if (reduction.NeedsMoments()) {
+      Moments moments;
+      arithmetic.AddMoments(call.dtype, piece, &moments);
+      arithmetic.AwaitMoments();
+      weights = reduction.Weights(moments);
+    }
+    arithmetic.Combine(call.dtype, piece, &weights);
+  }
+  arithmetic.Finish();
+  num_leaves_ = 0;
+}
+
+void PartialRounds::Reset() {
+  counts_as_zero_ = true;
+  num_leaves_ = 0;
+}
+
+std::vector<char*> PartialRounds::Addresses(Scratch& kept) const {
+  const int64_t element_bytes = ElementBytes(contribution_.dtype);
+  std::vector<int64_t> lines{0};
+  for (int64_t i = 0; i < segments().size(); ++i) {
+    const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
+    lines.push_back(lines.back() + LinesOf(num_elements * element_bytes));
+  }
+  char* const begin = static_cast<char*>(kept.Get(lines.back() * kLineBytes));
+  std::vector<char*> addresses;
+  for (int64_t i = 0; i < segments().size(); ++i)
+    addresses.push_back(begin + lines[i] * kLineBytes);
+  return addresses;
+}
+
+}  // namespace adasum

@@ -1,0 +1,82 @@
+// How a communicator ends, and what becomes of the requests that it has then.
+
+#include <algorithm>
+#include <utility>
+
+#include "cc/engine/communicator.h"
+
+namespace adasum {
+namespace {
+
+// How long a rank that leaves waits until its last messages are on their way.
+constexpr double kShutdownSeconds = 2;
+
+}  // namespace
+
+Error Communicator::ClosedError() const {
+  return Error(ErrorCode::kUnavailable,
+               "rank " + std::to_string(rank_) +
+                   ": Expected an open communicator. Received: one that was closed, by close(), by "
+                   "MPI_Finalize, or because the process ends. Make another one by split().");
+}
+
+void Communicator::Close() { End(ShutdownReason::kClosed); }
+
+void Communicator::Shutdown() { End(ShutdownReason::kEnded); }
+
+void Communicator::End(std::optional<ShutdownReason> reason) {
+  if (!home_.IsHere()) return;
+  std::lock_guard<std::mutex> close_lock(close_mutex_);
+  if (std::exchange(is_ended_, true)) return;
+  const Standing standing = Stop();
+  if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
+  if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!broken_) broken_ = ClosedError();
+    standing_ = Standing::kScattered;
+  }
+  FailAll(ClosedError());
+  if (timeline_) timeline_->Close();
+}
+
+void Communicator::SendShutdownNotice(ShutdownReason reason) {
+  waits_->cancellation.Reset();
+  waits_->timeouts.silence_seconds = std::min(waits_->timeouts.silence_seconds, kShutdownSeconds);
+  try {
+    adasum::SendShutdownNotice(*transport_, reason);
+  } catch (const Error&) {
+    // A rank that takes nothing more in has ended, or has timeouts of its own.
+  }
+}
+
+Communicator::Standing Communicator::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_closing_ = true;
+    waits_->cancellation.Cancel();
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !is_owned_; });
+  return standing_;
+}
+
+void Communicator::FailAll(const Error& error, Standing standing) {
+  std::deque<Request> failed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (standing_ == Standing::kTogether) {
+      standing_ = standing;
+      broken_ = Error(ErrorCode::kUnavailable,
+                      std::string("This communicator can't be used any more; restart the ranks, "
+                                  "from the last checkpoint. It broke with: ") +
+                          error.what());
+    }
+    failed = queue_.TakeAll();
+  }
+  for (const Request& request : failed) request.done(&error);
+}
+
+}  // namespace adasum

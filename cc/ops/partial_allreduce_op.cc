@@ -1,0 +1,84 @@
+#include <memory>
+#include <vector>
+
+#include "cc/collectives/partial_allreduce.h"
+#include "cc/ops/dtypes.h"
+#include "cc/ops/request_op.h"
+
+namespace adasum {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// Inputs: the communicator and this rank's tensors. Outputs: what its round gave, and how many
+// rounds were over when it came.
+class PartialAllreduceOp : public RequestOp {
+ public:
+  explicit PartialAllreduceOp(OpKernelConstruction* context) : RequestOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
+    OP_REQUIRES_OK(context, context->GetAttr("reductions", &reductions_));
+    OP_REQUIRES_OK(context, context->GetAttr("group_size", &group_size_));
+    OP_REQUIRES_OK(context, context->GetAttr("waits", &waits_));
+    OP_REQUIRES(
+        context, static_cast<int>(reductions_.size()) == num_tensors_,
+        absl::InvalidArgumentError(absl::StrCat("Expected a reduction for each of ", num_tensors_,
+                                                " tensors. Received: ", reductions_.size(), ".")));
+  }
+
+ private:
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
+                                      const Communicator&) const override {
+    PartialTensors tensors;
+    tensors.name = name();
+    tensors.dtype = ToDType(input_type(1));
+    tensors.reductions = reductions_;
+    tensors.group_size = group_size_;
+    tensors.waits = waits_;
+    // What this rank contributes until its next call; so nobody writes the results over them.
+    const auto kept = std::make_shared<std::vector<Tensor>>();
+    for (int i = 0; i < num_tensors_; ++i) {
+      const Tensor& input = context->input(1 + i);
+      kept->push_back(input);
+      Shape shape;
+      for (int axis = 0; axis < input.dims(); ++axis) shape.push_back(input.dim_size(axis));
+      tensors.shapes.push_back(shape);
+      tensors.inputs.push_back(input.data());
+      Tensor* output = nullptr;
+      TF_RETURN_IF_ERROR(context->allocate_output(i, input.shape(), &output));
+      tensors.outputs.push_back(output->data());
+    }
+    tensors.kept = kept;
+    Tensor* num_behind = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors_, {}, &num_behind));
+    tensors.num_behind = static_cast<int64_t*>(num_behind->data());
+    try {
+      return PartialAllreduceRequest(std::move(tensors));
+    } catch (const Error& error) {
+      return ToStatus(&error);
+    }
+  }
+
+  int num_tensors_;
+  std::vector<std::string> reductions_;
+  int group_size_;
+  bool waits_;
+};
+
+class PartialResetOp : public RequestOp {
+ public:
+  using RequestOp::RequestOp;
+
+ private:
+  absl::StatusOr<Request> MakeRequest(OpKernelContext*, const Communicator&) const override {
+    return PartialResetRequest();
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("AdasumPartialAllreduce").Device(tensorflow::DEVICE_CPU),
+                        PartialAllreduceOp);
+REGISTER_KERNEL_BUILDER(Name("AdasumPartialReset").Device(tensorflow::DEVICE_CPU), PartialResetOp);
+
+}  // namespace
+}  // namespace adasum

@@ -1,0 +1,56 @@
+// Calls of partial allreduces that wait for what they get.
+#ifndef ADASUM_TESTS_CC_PARTIAL_CALLS_H_
+#define ADASUM_TESTS_CC_PARTIAL_CALLS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cc/collectives/partial_allreduce.h"
+#include "tests/cc/ranks.h"
+
+namespace adasum {
+namespace test {
+
+struct PartialResult {
+  Ending ending;
+  std::vector<double> values;
+  int64_t num_behind = -1;
+};
+
+// One float64 vector; it belongs to the request from then on.
+inline PartialResult CallPartial(Communicator& communicator, const std::vector<double>& values,
+                                 const std::string& reduction = "mean", int group_size = 2) {
+  PartialResult result;
+  result.values.resize(values.size());
+  const auto kept = std::make_shared<const std::vector<double>>(values);
+  PartialTensors tensors;
+  tensors.name = "partial";
+  tensors.dtype = DType::kFloat64;
+  tensors.shapes = {{static_cast<int64_t>(values.size())}};
+  tensors.reductions = {reduction};
+  tensors.group_size = group_size;
+  tensors.inputs = {kept->data()};
+  tensors.kept = kept;
+  tensors.outputs = {result.values.data()};
+  tensors.num_behind = &result.num_behind;
+  Pending pending;
+  Request request = PartialAllreduceRequest(std::move(tensors));
+  request.done = pending.done();
+  communicator.Enqueue(std::move(request));
+  result.ending = pending.Await();
+  return result;
+}
+
+inline void ResetPartial(Communicator& communicator) {
+  Pending pending;
+  Request request = PartialResetRequest();
+  request.done = pending.done();
+  communicator.Enqueue(std::move(request));
+  CHECK_EQ(Describe(pending.Await()), "");
+}
+
+}  // namespace test
+}  // namespace adasum
+
+#endif  // ADASUM_TESTS_CC_PARTIAL_CALLS_H_

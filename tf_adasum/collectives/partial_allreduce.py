@@ -1,0 +1,67 @@
+"""Allreduces of changing groups of ranks in which nobody waits for a rank that is late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_adasum.collectives import native
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.operations import issuing
+
+
+class PartialAllreduce:
+    """Rounds of groups of ranks, one in each call; made by all ranks alike.
+
+    A round takes place when one rank has come to it, and takes of every other rank what that one
+    passed in its last call. The first call of all waits for all ranks.
+
+    Args:
+        communicator: whose ranks take part; this is collective. Rounds have a communicator of their
+            own.
+        name: equal on all ranks.
+        group_size: ranks in a group, a power of two; where ranks are no power of two, some groups
+            are smaller.
+        waits: whether each round waits for the calls of all ranks.
+    """
+
+    def __init__(self, communicator: Communicator, name: str, group_size: int, waits: bool):
+        self._communicator = communicator.split(0, name=f"{name}: groups")
+        self._name = name
+        self._group_size = group_size
+        self._waits = waits
+
+    def reduce(
+        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str]
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Returns what the round of this call gives, and how many rounds were over before.
+
+        In time, that is the reduction over this rank's group. Of a rank that is late it is the
+        newest result that this rank's name was in, since its last call, combined with its tensors
+        as one leaf more; the tensors as they are where there is none.
+
+        Args:
+            tensors: floats of one dtype; shapes are equal on all ranks and in all calls.
+            reductions: of each, "adasum" or "mean".
+
+        Raises:
+            tf.errors.InvalidArgumentError: if ranks pass different things.
+            tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+            tf.errors.UnavailableError: if a rank has ended.
+        """
+        with issuing(self._communicator, self._name, ordered=True) as (handle, attributes):
+            reduced, num_behind = native.ops.adasum_partial_allreduce(
+                handle,
+                tensors,
+                reductions=list(reductions),
+                group_size=self._group_size,
+                waits=self._waits,
+                **attributes,
+            )
+        return reduced, num_behind
+
+    def reset(self) -> tf.Operation | None:
+        """Lets what this rank has passed count as zero from now on; concerns no other rank."""
+        with issuing(self._communicator, self._name, ordered=True) as (handle, attributes):
+            return native.ops.adasum_partial_reset(handle, **attributes)

@@ -1,0 +1,163 @@
+"""What replicas exchange in groups that change, between the steps in which all meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tensorflow.python.distribute import values as tf_values
+from typing_extensions import override
+
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.partial_allreduce import PartialAllreduce
+from tf_adasum.distribute.strategy import AdasumStrategy
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.optimizers.exchanges import local_results
+from tf_adasum.optimizers.local_steps import LocalSteps
+
+require_hooks(tf_values, "PerReplica")
+
+_REDUCTIONS = ("adasum", "mean")
+
+
+class GroupExchange(LocalSteps):
+    """Rounds of local steps, each with an exchange in this rank's group behind it.
+
+    Args:
+        group_size: ranks in a group.
+        sync_every: steps of a round.
+        waits: whether each exchange waits for all ranks.
+    """
+
+    def __init__(self, group_size: int, sync_every: int, waits: bool):
+        super().__init__(sync_every)
+        self._group_size = group_size
+        self.waits_for_others = waits
+        # By the communicator in force: advice on a training looks at parts of the ranks.
+        self._groups: dict[Communicator, _Groups] = {}
+        self._lateness = None
+
+    @override
+    def build(self, optimizer, variables):
+        super().build(optimizer, variables)
+        # Steps that came late, and by how many rounds the latest did.
+        self._lateness = make_plain_zeros([2], "int64")
+
+    @override
+    def get_config(self) -> dict:
+        return {"mode": "delta", "steps_per_sync": 1}
+
+    @property
+    def num_late(self) -> int:
+        """Steps of this rank that came when their round of groups was over; read eagerly."""
+        return 0 if self._lateness is None else int(self._lateness.numpy()[0])
+
+    @property
+    def most_behind(self) -> int:
+        """The most rounds that were over when a step of this rank came; read eagerly."""
+        return 0 if self._lateness is None else int(self._lateness.numpy()[1])
+
+    @override
+    def _between(self, strategy):
+        starts, weights = zip(*self._pairs())
+        reductions = self._reductions(strategy)
+        groups = self._groups_of(strategy)
+        own = [
+            groups.of_rank(local_results(strategy, _change, weight, start), reduction)
+            for weight, start, reduction in zip(weights, starts, reductions)
+        ]
+        changes, num_behind = groups.reduce(own, reductions)
+        self._note(num_behind)
+        for weight, start, change in zip(weights, starts, changes):
+            strategy.extended.update(weight, _set_to, args=(start, change), group=False)
+
+    def _note(self, num_behind: tf.Tensor) -> None:
+        late, most = tf.unstack(self._lateness)
+        is_late = tf.cast(num_behind > 0, tf.int64)
+        self._lateness.assign(tf.stack([late + is_late, tf.maximum(most, num_behind)]))
+
+    @override
+    def _end(self, strategy):
+        # Before all meet: as soon as they have, a rank may begin the next round of groups, in which
+        # this one's change since they met is zero.
+        with tf.control_dependencies(self._groups_of(strategy).reset()):
+            super()._end(strategy)
+
+    def _reductions(self, strategy) -> list[str]:
+        plan = strategy.register_variables(self._weights)
+        chosen = [str(row.reduction) for row in plan]
+        for row in plan:
+            if str(row.reduction) not in _REDUCTIONS:
+                raise ValueError(
+                    f"GroupAveraging combines variables by {' or '.join(_REDUCTIONS)}: what ranks "
+                    "have in common would count many times. Received: the reduction "
+                    f"{str(row.reduction)!r} for {row.path!r}."
+                )
+        return chosen
+
+    def _groups_of(self, strategy: AdasumStrategy) -> _Groups:
+        communicator = strategy.extended.communicator
+        if communicator not in self._groups:
+            of_dtype = {
+                dtype: PartialAllreduce(
+                    communicator,
+                    f"groups' changes of {dtype}",
+                    self._group_size,
+                    self.waits_for_others,
+                )
+                for dtype in dict.fromkeys(tf.as_dtype(each.dtype).name for each in self._weights)
+            }
+            own = communicator.split(communicator.rank, name="own replicas")
+            self._groups[communicator] = _Groups(of_dtype, own)
+        return self._groups[communicator]
+
+
+class _Groups:
+    """The rounds of one communicator's ranks.
+
+    Args:
+        of_dtype: the rounds of tensors of each dtype.
+        own: this rank alone, whose replicas are reduced there.
+    """
+
+    def __init__(self, of_dtype: dict[str, PartialAllreduce], own: Communicator):
+        self._of_dtype = of_dtype
+        self._own = own
+
+    def of_rank(self, changes: tf_values.PerReplica, reduction: str) -> tf.Tensor:
+        """Returns the change of this rank, from those of its local replicas."""
+        if len(changes.values) == 1:
+            return changes.values[0]
+        return allreduce_replicas([[change] for change in changes.values], reduction, self._own)[0]
+
+    def reduce(
+        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str]
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """As `PartialAllreduce.reduce`, with the most that any dtype's round was behind."""
+        reduced: list = [None] * len(tensors)
+        behind = []
+        dtypes = [tensor.dtype.name for tensor in tensors]
+        for dtype in dict.fromkeys(dtypes):
+            chosen = [index for index, each in enumerate(dtypes) if each == dtype]
+            results, num_behind = self._of_dtype[dtype].reduce(
+                [tensors[index] for index in chosen], [reductions[index] for index in chosen]
+            )
+            for index, result in zip(chosen, results):
+                reduced[index] = result
+            behind.append(num_behind)
+        return reduced, tf.reduce_max(tf.stack(behind))
+
+    def reset(self) -> list[tf.Operation]:
+        """As `PartialAllreduce.reset`."""
+        resets = [groups.reset() for groups in self._of_dtype.values()]
+        return [reset for reset in resets if reset is not None]  # eager ones are done
+
+
+def _change(weight, start):
+    return weight - start
+
+
+def _set_to(weight, start, change):
+    weight.assign(start + tf.cast(change, start.dtype))

@@ -1,0 +1,6 @@
+"""When, and with whom, replicas meet: what `wrap(optimizer, sync=...)` takes, one file each."""
+
+from tf_adasum.optimizers.sync.group_averaging import GroupAveraging
+from tf_adasum.optimizers.sync.sync import Sync
+
+__all__ = ["GroupAveraging", "Sync"]
