@@ -13,17 +13,16 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import itertools
 import json
 import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 from tabulate import tabulate
 
 import tf_adasum
+from benchmarks.late import Late
 
 FLAGS = flags.FLAGS
 flags.DEFINE_float("milliseconds", 50.0, "How long each rank computes in a step.")
@@ -46,30 +45,6 @@ def lateness(number: int) -> np.ndarray:
     return np.where(random.random(number) < FLAGS.often, ranks, -1)
 
 
-class Late(keras.layers.Layer):
-    """Passes rows on, after the time that this rank takes in the step."""
-
-    def __init__(self):
-        super().__init__()
-        self._steps = itertools.count()
-        self._late = lateness(100_000)
-
-    def call(self, x):
-        """Returns x."""
-        late = tf.numpy_function(self._sleep, [x], x.dtype)
-        late.set_shape(x.shape)
-        return late
-
-    def compute_output_shape(self, shape):
-        """That of the input."""
-        return shape
-
-    def _sleep(self, x):
-        is_late = self._late[next(self._steps)] == tf_adasum.rank()
-        time.sleep((FLAGS.milliseconds + (FLAGS.late if is_late else 0.0)) / 1000)
-        return x
-
-
 def main(_) -> None:
     """Trains in turns, and compares on rank 0."""
     syncs = {"all": None}
@@ -87,12 +62,18 @@ def main(_) -> None:
 
 
 def _model(sync) -> keras.Model:
+    late = lateness(100_000)
+
+    def seconds(step: int) -> float:
+        is_late = late[step] == tf_adasum.rank()
+        return (FLAGS.milliseconds + (FLAGS.late if is_late else 0.0)) / 1000
+
     with tf_adasum.AdasumStrategy().scope():
         keras.utils.set_random_seed(1)
         model = keras.Sequential(
             [
                 keras.Input((_FEATURES,)),
-                Late(),
+                Late(seconds),
                 keras.layers.Dense(FLAGS.units, activation="relu"),
                 keras.layers.Dense(FLAGS.units, activation="relu"),
                 keras.layers.Dense(1),

@@ -1,0 +1,112 @@
+"""What trainings learn in which nobody waits for ranks that are late.
+
+    adasumrun -np 4 python -m benchmarks.late_accuracy --json=late_accuracy.json
+
+Each rank is late in some of its steps, drawn at random. Rows: all meet in every step; groups, with
+no rank late, and with some. Columns: the median over seeds of the accuracy on test examples, the
+least and the largest, the distance of the medians to that of the first row, and the share of
+rank 0's steps that came late.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+from tabulate import tabulate
+
+import tf_adasum
+from benchmarks.late import Late
+from experiments import tasks
+
+FLAGS = flags.FLAGS
+flags.DEFINE_float("often", 0.3, "Share of its steps in which a rank is late.")
+flags.DEFINE_float("late", 20.0, "By how many milliseconds; a step takes about five.")
+flags.DEFINE_integer("group_size", 2, "Ranks in a group.", lower_bound=2)
+flags.DEFINE_integer("sync_every", 10, "Steps after which all meet.", lower_bound=2)
+flags.DEFINE_integer("seeds", 5, "Trainings of each row.", lower_bound=1)
+flags.DEFINE_integer("epochs", 2, "Of a training.", lower_bound=1)
+flags.DEFINE_integer("batch", 32, "Rows of a rank's step.", lower_bound=1)
+flags.DEFINE_list("reductions", ["mean", "adasum"], "Of all variables.")
+flags.DEFINE_list("rates", ["0.1", "0.025"], "For each, the rate of SGD with momentum 0.9.")
+flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
+
+
+def main(_) -> None:
+    """Trains, and compares on rank 0."""
+    groups = tf_adasum.sync.GroupAveraging(FLAGS.group_size, FLAGS.sync_every)
+    ways = {
+        "all, each step": (None, 0.0),
+        "groups": (groups, 0.0),
+        f"groups, {FLAGS.often:.0%} late": (groups, FLAGS.often),
+    }
+    found = []
+    for reduction, rate in zip(FLAGS.reductions, map(float, FLAGS.rates), strict=True):
+        of_all = None
+        for name, (sync, often) in ways.items():
+            each = [_train(reduction, rate, sync, often, seed) for seed in range(FLAGS.seeds)]
+            accuracies, shares = zip(*each)
+            middle = float(np.median(accuracies))
+            of_all = middle if of_all is None else of_all
+            found.append([reduction, name, accuracies, middle - of_all, float(np.mean(shares))])
+            if tf_adasum.rank() == 0:
+                print(f"{reduction}, {name}: {middle:.4f}", file=sys.stderr, flush=True)
+    if tf_adasum.rank() == 0:
+        _report(found)
+
+
+def _train(reduction: str, rate: float, sync, often: float, seed: int) -> tuple[float, float]:
+    """The accuracy, and the share of this rank's steps that came late."""
+    task = tasks.generated()
+    random = np.random.default_rng([seed, tf_adasum.rank()])
+    late = random.random(1_000_000) < often
+    strategy = tf_adasum.AdasumStrategy(reductions=[(".*", reduction)])
+    with strategy.scope():
+        keras.utils.set_random_seed(seed)
+        network = task.build()
+        model = keras.Sequential(
+            [
+                keras.Input(task.train.inputs.shape[1:]),
+                Late(lambda step: FLAGS.late / 1000 * late[step]),
+                network,
+            ]
+        )
+        optimizer = keras.optimizers.SGD(rate, momentum=0.9)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(tf_adasum.wrap(optimizer, sync=sync), loss)
+    batch = FLAGS.batch * tf_adasum.size()
+    data = tf.data.Dataset.from_tensor_slices((task.train.inputs, task.train.labels))
+    data = data.shuffle(len(task.train.labels), seed=seed).batch(batch, drop_remainder=True)
+    model.fit(data, epochs=FLAGS.epochs, verbose=0)
+    logits = network(task.test.inputs).numpy()
+    accuracy = float(np.mean(logits.argmax(axis=1) == task.test.labels))
+    num_late = getattr(model.optimizer._adasum.exchange, "num_late", 0)
+    return accuracy, num_late / int(model.optimizer.iterations.numpy())
+
+
+def _report(found) -> None:
+    rows = [
+        [
+            reduction,
+            name,
+            f"{np.median(accuracies):.2%} ({min(accuracies):.2%} to {max(accuracies):.2%})",
+            f"{100 * distance:+.2f}",
+            f"{share:.0%}",
+        ]
+        for reduction, name, accuracies, distance, share in found
+    ]
+    header = ["reduction", "who meets", "accuracy", "points", "late steps of rank 0"]
+    print(tabulate(rows, header, tablefmt="github", disable_numparse=True), flush=True)
+    if FLAGS.json:
+        with open(FLAGS.json, "w") as file:
+            json.dump(found, file)
+
+
+if __name__ == "__main__":
+    app.run(main)
