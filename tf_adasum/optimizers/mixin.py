@@ -17,13 +17,15 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.optimizers.keras_steps import KerasSteps
-from tf_adasum.optimizers.parts import Exchange, Parts
+from tf_adasum.optimizers.parts import Exchange, Lacking, Parts
 
 require_hooks(
     TFOptimizer,
     "_all_reduce_sum_gradients",
     "_backend_apply_gradients",
     "_distributed_tf_update_step",
+    "_filter_empty_gradients",
+    "add_variable_from_reference",
 )
 
 
@@ -84,6 +86,20 @@ class AdasumMixin:
                 self._adasum.exchange.synchronize(strategy)
 
     @override
+    def add_variable_from_reference(self, reference_variable, *args, **kwargs):
+        slot = super().add_variable_from_reference(reference_variable, *args, **kwargs)
+        self._adasum.lacking.note_slot(reference_variable, slot)
+        return slot
+
+    @override
+    def _filter_empty_gradients(self, grads, vars):
+        if self._strategy_with_peers() is not None:
+            completed = self._adasum.lacking.completed(self, list(grads), list(vars))
+            if completed is not None:
+                return completed
+        return super()._filter_empty_gradients(grads, vars)
+
+    @override
     def _backend_apply_gradients(self, grads, trainable_variables):
         strategy = self._strategy_with_peers()
         if strategy is not None and self._loss_is_divided():
@@ -98,6 +114,7 @@ class AdasumMixin:
             args=(
                 self._adasum.accumulation.leaves(trainable_variables, grads),
                 trainable_variables,
+                self._adasum.lacking.marks(trainable_variables),
             ),
         )
 
@@ -112,14 +129,22 @@ class AdasumMixin:
             return True
         if strategy is None:
             return False
+        if self._adasum.lacking.has_branches:
+            return True
         in_keras = self.gradient_accumulation_steps or self.ema_overwrite_frequency
         with_threads = strategy.extended.num_local_replicas > 1
         return self._adasum.exchange.has_branches or bool(in_keras and with_threads)
 
-    def _apply_in_branches(self, strategy, leaves, trainable_variables):
-        exchange = self._adasum.exchange if strategy.num_replicas_in_sync > 1 else Exchange()
+    def _apply_in_branches(self, strategy, leaves, trainable_variables, marks):
+        has_peers = strategy.num_replicas_in_sync > 1
+        exchange = self._adasum.exchange if has_peers else Exchange()
         steps = KerasSteps(self, strategy, trainable_variables, exchange.around_step)
-        self._adasum.accumulation.add(strategy, trainable_variables, leaves, steps)
+
+        def step():
+            self._adasum.accumulation.add(strategy, trainable_variables, leaves, steps)
+
+        lacking = self._adasum.lacking if has_peers else Lacking()
+        lacking.around(strategy, trainable_variables, marks, step)
 
     @override
     def _all_reduce_sum_gradients(self, grads_and_vars):

@@ -76,6 +76,56 @@ class Accumulation:
         return {"accumulate": self.count}
 
 
+class Lacking:
+    """What becomes of variables without a gradient; as in Keras, this one leaves them out.
+
+    Attributes:
+        has_branches: as of `Exchange`.
+    """
+
+    has_branches = False
+
+    def note_slot(self, reference: Any, slot: Any) -> None:
+        """Is told of a variable that the optimizer keeps beside one that it trains."""
+
+    def completed(
+        self, optimizer, grads: Sequence, variables: Sequence
+    ) -> tuple[list, list] | None:
+        """Returns gradients without None, and the variable of each; in a replica context.
+
+        None: Keras leaves out variables without a gradient.
+        """
+        del optimizer, grads, variables
+        return None
+
+    def marks(self, variables: Sequence) -> tf.Tensor | None:
+        """Returns which of the completed gradients the replica has itself; None: all."""
+        del variables
+        return None
+
+    def around(
+        self,
+        strategy: tf.distribute.Strategy,
+        variables: Sequence,
+        marks: Any,
+        step: Callable[[], None],
+    ) -> None:
+        """Takes a step of all replicas, in cross-replica context.
+
+        Args:
+            strategy: the strategy in force.
+            variables: the completed ones.
+            marks: what `marks` returned, per replica.
+            step: to be called.
+        """
+        del strategy, variables, marks
+        step()
+
+    def get_config(self) -> dict[str, Any]:
+        """Its settings, by the names of `wrap`'s arguments."""
+        return {}
+
+
 class Exchange:
     """What replicas exchange, and when; this one exchanges nothing.
 
@@ -165,11 +215,14 @@ class Parts:
     Attributes:
         accumulation: when it steps.
         exchange: what its replicas exchange.
+        lacking: what becomes of variables without a gradient.
     """
 
     accumulation: Accumulation
     exchange: Exchange
+    lacking: Lacking = dataclasses.field(default_factory=Lacking)
 
     def get_config(self) -> dict[str, Any]:
-        """The settings of both."""
-        return {**self.accumulation.get_config(), **self.exchange.get_config()}
+        """The settings of all."""
+        parts = self.accumulation, self.exchange, self.lacking
+        return {name: value for part in parts for name, value in part.get_config().items()}

@@ -109,6 +109,26 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
         )
 
 
+def check_unused(optimizer, is_each_step: bool) -> None:
+    """Raises ValueError where `unused_variables` does not go with what else was asked for.
+
+    Args:
+        optimizer: to be wrapped.
+        is_each_step: whether replicas meet in each call.
+    """
+    if not is_each_step or optimizer.gradient_accumulation_steps:
+        raise ValueError(
+            "unused_variables asks in each call which variables are in use, and each call must be "
+            "a step in which replicas meet; leave out accumulate, steps_per_sync, sync and Keras' "
+            f"gradient_accumulation_steps. Received: one of them, for {optimizer.name!r}."
+        )
+    if optimizer.built:
+        raise ValueError(
+            "wrap with unused_variables needs an optimizer that is not built: it learns of the "
+            f"slots as they are made. Received: {optimizer.name!r}, built."
+        )
+
+
 def _optional(name: str) -> type | tuple:
     """An optimizer class that older versions of Keras lack; nothing is an instance of ()."""
     return getattr(keras.optimizers, name, ())

@@ -13,18 +13,21 @@ from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks
 from tf_adasum.optimizers.micro_batches import MicroBatches
 from tf_adasum.optimizers.mixin import AdasumMixin
-from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
+from tf_adasum.optimizers.parts import Accumulation, Exchange, Lacking, Parts
 from tf_adasum.optimizers.sync.sync import Sync
+from tf_adasum.optimizers.unused_variables import ZeroGradients
 from tf_adasum.optimizers.variable_encoding import VariableEncoding
 from tf_adasum.optimizers.wrap_checks import (
     check_settings,
     check_sync,
+    check_unused,
     check_wrappable,
     most_steps,
 )
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
 _SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression", "sync")
+_SETTINGS += ("unused_variables",)
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -99,6 +102,7 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     divided_loss: bool | None = None,
     compression: Compression | None = None,
     sync: Sync | None = None,
+    unused_variables: bool = False,
 ) -> keras.optimizers.Optimizer:
     """Lets `optimizer` combine the N replicas of an `AdasumStrategy` by Adasum.
 
@@ -159,6 +163,12 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
         sync: when and with whom replicas meet, such as `adasum.sync.GroupAveraging()`, which says
             what is exchanged then; not with the other settings of that, which are `mode`,
             `steps_per_sync` and `compression`. None: all, as these say.
+        unused_variables: whether replicas may lack gradients of variables, or leave variables out
+            of a call, each in its own way and differently in each step. What a replica lacks then
+            counts as a gradient of zero; a variable that no replica has a gradient for stays as it
+            is, with its slots. All variables travel in each step, and which of them are in use.
+            False: all replicas have gradients of the same variables. Not with `accumulate`,
+            `steps_per_sync` and `sync`.
 
     Returns:
         The same optimizer.
@@ -190,7 +200,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     steps_per_sync = steps_of_ranks(steps_per_sync)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         inner = optimizer.inner_optimizer
-        wrap(inner, mode, accumulate, steps_per_sync, divided_loss, compression, sync)
+        rest = divided_loss, compression, sync, unused_variables
+        wrap(inner, mode, accumulate, steps_per_sync, *rest)
         return optimizer
     check_settings(optimizer, mode, accumulate, steps_per_sync)
     exchange = _exchange(mode, steps_per_sync)
@@ -203,7 +214,12 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
         check_sync(sync, optimizer, **is_left)
         exchange = sync.exchange()
         exchange.sync = sync
-    parts = Parts(_accumulation(optimizer, accumulate), exchange)
+    lacking = Lacking()
+    if unused_variables:
+        is_each_step = accumulate == 1 and steps_per_sync == 1 and sync is None
+        check_unused(optimizer, is_each_step)
+        lacking = ZeroGradients()
+    parts = Parts(_accumulation(optimizer, accumulate), exchange, lacking)
     parts.exchange.encoding = VariableEncoding(compression)
     parts.exchange.check(optimizer)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight

@@ -1,0 +1,96 @@
+"""wrap(unused_variables=True): variables that some replicas have no gradient for, in some steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.keras_hooks.replicas import local_replica
+from tf_adasum.optimizers.parts import Lacking
+
+_NAME = "which variables have gradients"
+
+
+class ZeroGradients(Lacking):
+    """A gradient that a replica lacks counts as zero; without any, the variable stays.
+
+    Which gradients are there is known where a step is traced, on each replica by itself, and ranks
+    may run unlike steps at the same time. So every step exchanges all variables of the optimizer,
+    and, in a message of a few bytes, which of them have a gradient anywhere.
+    """
+
+    has_branches = True
+
+    def __init__(self):
+        self._slots: dict[int, list] = defaultdict(list)
+        # Of the step that is traced, by local replica: the places of variables without a gradient.
+        self._lacking: dict[int, set[int]] = {}
+
+    @override
+    def note_slot(self, reference, slot):
+        self._slots[id(native_variable(reference))].append(slot)
+
+    @override
+    def completed(self, optimizer, grads, variables):
+        places = {id(variable): place for place, variable in enumerate(variables)}
+        found: list = [None] * len(optimizer._trainable_variables)
+        for index, variable in enumerate(optimizer._trainable_variables):
+            place = places.get(id(variable))
+            found[index] = None if place is None else grads[place]
+        replica = local_replica(tf.distribute.get_replica_context())
+        self._lacking[replica] = {i for i, grad in enumerate(found) if grad is None}
+        filled = [
+            tf.zeros_like(native_variable(variable)) if grad is None else grad
+            for grad, variable in zip(found, optimizer._trainable_variables)
+        ]
+        return filled, list(optimizer._trainable_variables)
+
+    @override
+    def marks(self, variables):
+        lacking = self._lacking[local_replica(tf.distribute.get_replica_context())]
+        return tf.constant([index not in lacking for index in range(len(variables))], tf.int32)
+
+    @override
+    def around(self, strategy, variables, marks, step):
+        lacking = sorted(set().union(*self._lacking.values()))
+        own = [[each] for each in strategy.experimental_local_results(marks)]
+        (found,) = allreduce_replicas(own, "max", strategy.extended.communicator, _NAME)
+        staying = [(_with_slots(variables[i], self._slots), found[i] == 0) for i in lacking]
+        kept = [(values, stays, _copies_if(stays, values)) for values, stays in staying]
+        step()
+        for values, stays, copies in kept:
+            _put_back_if(stays, values, copies)
+
+    @override
+    def get_config(self):
+        return {"unused_variables": True}
+
+
+def _with_slots(variable: keras.Variable, slots: dict[int, list]) -> list[tf.Variable]:
+    """The values of a variable and of its slots, of all local replicas."""
+    native = native_variable(variable)
+    distributed = [native, *map(native_variable, slots[id(native)])]
+    return [copy for each in distributed for copy in local_copies(each)]
+
+
+def _copies_if(stays: tf.Tensor, values: Sequence[tf.Variable]) -> list[tf.Tensor]:
+    """The values, or nothing of them."""
+    return tf.cond(
+        stays,
+        lambda: [tf.identity(value) for value in values],
+        lambda: [tf.zeros([0], value.dtype) for value in values],
+    )
+
+
+def _put_back_if(stays: tf.Tensor, values: Sequence[tf.Variable], copies: Sequence[tf.Tensor]):
+    def put_back():
+        for value, copy in zip(values, copies):
+            value.assign(tf.ensure_shape(copy, value.shape))
+
+    tf.cond(stays, put_back, lambda: None)
