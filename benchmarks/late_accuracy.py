@@ -1,9 +1,9 @@
-"""What trainings learn in which nobody waits for ranks that are late.
+"""What trainings learn where nobody waits for late ranks, or ranks have unlike batches.
 
     adasumrun -np 4 python -m benchmarks.late_accuracy --json=late_accuracy.json
 
-Each rank is late in some of its steps, drawn at random. Rows: all meet in every step; groups, with
-no rank late, and with some. Columns: the median over seeds of the accuracy on test examples, the
+Each rank is late in some of its steps, drawn at random. Rows: all meet in every step; the same, and
+rank r has r + 1 shares of each batch; groups, with no rank late, and with some. Columns: the median over seeds of the accuracy on test examples, the
 least and the largest, the distance of the medians to that of the first row, and the share of
 rank 0's steps that came late.
 """
@@ -42,15 +42,16 @@ def main(_) -> None:
     """Trains, and compares on rank 0."""
     groups = tf_adasum.sync.GroupAveraging(FLAGS.group_size, FLAGS.sync_every)
     ways = {
-        "all, each step": (None, 0.0),
-        "groups": (groups, 0.0),
-        f"groups, {FLAGS.often:.0%} late": (groups, FLAGS.often),
+        "all, each step": (None, None, 0.0),
+        "all, unlike shares": ([rank + 1 for rank in range(tf_adasum.size())], None, 0.0),
+        "groups": (None, groups, 0.0),
+        f"groups, {FLAGS.often:.0%} late": (None, groups, FLAGS.often),
     }
     found = []
     for reduction, rate in zip(FLAGS.reductions, map(float, FLAGS.rates), strict=True):
         of_all = None
-        for name, (sync, often) in ways.items():
-            each = [_train(reduction, rate, sync, often, seed) for seed in range(FLAGS.seeds)]
+        for name, way in ways.items():
+            each = [_train(reduction, rate, *way, seed) for seed in range(FLAGS.seeds)]
             accuracies, shares = zip(*each)
             middle = float(np.median(accuracies))
             of_all = middle if of_all is None else of_all
@@ -61,12 +62,14 @@ def main(_) -> None:
         _report(found)
 
 
-def _train(reduction: str, rate: float, sync, often: float, seed: int) -> tuple[float, float]:
+def _train(
+    reduction: str, rate: float, shares: list[int] | None, sync, often: float, seed: int
+) -> tuple[float, float]:
     """The accuracy, and the share of this rank's steps that came late."""
     task = tasks.generated()
     random = np.random.default_rng([seed, tf_adasum.rank()])
     late = random.random(1_000_000) < often
-    strategy = tf_adasum.AdasumStrategy(reductions=[(".*", reduction)])
+    strategy = tf_adasum.AdasumStrategy(reductions=[(".*", reduction)], batch_share=shares)
     with strategy.scope():
         keras.utils.set_random_seed(seed)
         network = task.build()
