@@ -2,10 +2,10 @@
 
     adasumrun -np 4 python -m benchmarks.late_accuracy --json=late_accuracy.json
 
-Each rank is late in some of its steps, drawn at random. Rows: all meet in every step; the same, and
-rank r has r + 1 shares of each batch; groups, with no rank late, and with some. Columns: the median over seeds of the accuracy on test examples, the
-least and the largest, the distance of the medians to that of the first row, and the share of
-rank 0's steps that came late.
+Each rank is late in some of its steps, drawn at random. Rows: all meet in every step; the same,
+where rank r has r + 1 shares of each batch; groups, with no rank late, and with some. Columns: the
+median over seeds of the accuracy on test examples, the least and the largest, the distance of the
+medians to that of the first row, and the share of rank 0's steps that came late.
 """
 
 import os
