@@ -89,8 +89,7 @@ def _train(
     model.fit(data, epochs=FLAGS.epochs, verbose=0)
     logits = network(task.test.inputs).numpy()
     accuracy = float(np.mean(logits.argmax(axis=1) == task.test.labels))
-    num_late = getattr(model.optimizer._adasum.exchange, "num_late", 0)
-    return accuracy, num_late / int(model.optimizer.iterations.numpy())
+    return accuracy, model.optimizer.lateness.num_late / int(model.optimizer.iterations.numpy())
 
 
 def _report(found) -> None:

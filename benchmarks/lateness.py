@@ -112,8 +112,7 @@ def _report(models, syncs, rates) -> None:
     rows, ideal = [], {name: _ideal(sync) for name, sync in syncs.items()}
     for name, model in models.items():
         low, middle, high = np.quantile(rates[name], [0.25, 0.5, 0.75])
-        exchange = model.optimizer._adasum.exchange
-        late, behind = getattr(exchange, "num_late", 0), getattr(exchange, "most_behind", 0)
+        late, behind = model.optimizer.lateness
         rate = f"{middle:.2f} ({low:.2f} to {high:.2f})"
         ratios = f"{middle / base:.2f}", f"{ideal[name] / ideal['all']:.2f}"
         rows.append([name, rate, *ratios, late, behind])

@@ -68,10 +68,15 @@ Request PartialAllreduceRequest(PartialTensors tensors) {
   return request;
 }
 
-Request PartialResetRequest() {
+Request PartialResetRequest(bool restarts) {
   Request request{RequestKey("reset", "reset"), nullptr, nullptr};
-  request.run_alone = [](RequestContext& context) {
-    RoundsOf(context).Reset();
+  request.run_alone = [restarts](RequestContext& context) {
+    if (restarts) {
+      RoundsOf(context).Restart();
+      context.passive = nullptr;
+    } else {
+      RoundsOf(context).Reset();
+    }
     return true;
   };
   return request;

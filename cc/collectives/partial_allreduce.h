@@ -27,13 +27,15 @@ struct PartialTensors {
   int64_t* num_behind = nullptr;  // how many rounds were over when the call came; written
 };
 
-// One call: its round, where it is in time, or what a late one gets. Each communicator serves the
-// calls of one list of tensors, alike on all ranks, and carries nothing else after the first, for
-// which ranks wait for each other. Without `done`. Throws InvalidArgument.
+// One call: its round, where it is in time, or what a late one gets. For the first call ranks wait
+// for each other. A communicator that has such calls carries nothing but them, for tensors that are
+// alike on all ranks and in all calls, and resets. Without `done`. Throws InvalidArgument.
 Request PartialAllreduceRequest(PartialTensors tensors);
 
 // What this rank has contributed counts as zero from now on. For this rank alone; without `done`.
-Request PartialResetRequest();
+// Where it `restarts`, which all ranks do alike before any makes its next call, ranks wait for each
+// other in that call, and it counts as the same one on all.
+Request PartialResetRequest(bool restarts);
 
 }  // namespace adasum
 

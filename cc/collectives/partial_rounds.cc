@@ -43,7 +43,7 @@ std::vector<T> Chosen(const std::vector<T>& all, const std::vector<std::string>&
 }  // namespace
 
 void PartialRounds::Contribute(const PartialTensors& call) {
-  retired_ = std::move(contribution_.kept);
+  retired_.push_back(std::move(contribution_.kept));
   contribution_ = call;
   counts_as_zero_ = false;
   if (segments_ == nullptr) segments_ = std::make_unique<Segments>(NumElements(call.shapes));
@@ -51,14 +51,17 @@ void PartialRounds::Contribute(const PartialTensors& call) {
 }
 
 void PartialRounds::RunWith(const PartialTensors& call, RequestContext& context) {
+  if (restarts_) num_calls_ = num_rounds_;
+  restarts_ = false;
   *call.num_behind = 0;
+  retired_.clear();
   Contribute(call);
   Run(NextGroup(context.transport), call.inputs, call.outputs, context);
   num_leaves_ = 0;
 }
 
 void PartialRounds::RunWithout(RequestContext& context) {
-  retired_ = nullptr;
+  retired_.clear();
   const std::vector<int> group = NextGroup(context.transport);
   if (group.size() == 1) return;  // nothing new: what was not taken yet stays
   std::vector<const void*> inputs = contribution_.inputs;
@@ -66,9 +69,11 @@ void PartialRounds::RunWithout(RequestContext& context) {
     const std::vector<char*> zeros = Addresses(zeros_);
     for (size_t i = 0; i < zeros.size(); ++i) {
       const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
-      std::memset(zeros[i], 0, num_elements * ElementBytes(contribution_.dtype));
+      const int64_t num_bytes = num_elements * ElementBytes(contribution_.dtype);
+      if (!are_zero_ && num_bytes > 0) std::memset(zeros[i], 0, num_bytes);
       inputs[i] = zeros[i];
     }
+    are_zero_ = true;
   }
   const std::vector<char*> results = Addresses(result_);
   Run(group, inputs, {results.begin(), results.end()}, context);
@@ -135,6 +140,12 @@ void PartialRounds::TakeLate(const PartialTensors& call, Arithmetic& arithmetic)
 void PartialRounds::Reset() {
   counts_as_zero_ = true;
   num_leaves_ = 0;
+  retired_.push_back(std::move(contribution_.kept));
+}
+
+void PartialRounds::Restart() {
+  Reset();
+  restarts_ = true;
 }
 
 std::vector<char*> PartialRounds::Addresses(Scratch& kept) const {

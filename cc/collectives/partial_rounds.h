@@ -22,7 +22,7 @@ namespace adasum {
 class PartialRounds {
  public:
   // Whether the round of this rank's next call is over.
-  bool is_late() const { return num_calls_ < num_rounds_; }
+  bool is_late() const { return !restarts_ && num_calls_ < num_rounds_; }
   // How many rounds were, beyond this rank's calls.
   int64_t num_behind() const { return num_rounds_ - num_calls_; }
 
@@ -35,6 +35,8 @@ class PartialRounds {
 
   // What was contributed counts as zero from now on, and results are forgotten.
   void Reset();
+  // The same, and the next call is in time: that of all ranks, which have restarted too.
+  void Restart();
 
  private:
   void Contribute(const PartialTensors& call);
@@ -52,9 +54,11 @@ class PartialRounds {
   PartialTensors contribution_;
   std::unique_ptr<Segments> segments_;
   // Inputs that a peer may still read, until ranks have met again.
-  std::shared_ptr<const void> retired_;
+  std::vector<std::shared_ptr<const void>> retired_;
   bool counts_as_zero_ = false;
+  bool restarts_ = false;
   Scratch zeros_;
+  bool are_zero_ = false;
   // Of the last round without a call, unless a call has taken it: how many leaves it has, or 0.
   Scratch result_;
   size_t num_leaves_ = 0;

@@ -15,9 +15,12 @@ constexpr auto kLookAgainAfter = std::chrono::milliseconds(2);
 // How often a thread looks whether it was told to end its wait.
 constexpr auto kLookForInterruptEvery = std::chrono::milliseconds(50);
 // How long a rank that others may call sleeps between two looks: a sixteenth of the time since it
-// was called last, so that few wake-ups cost others little, within these bounds.
+// was called last, so that few wake-ups cost others little, within these bounds. One that was not
+// called for long is not in the midst of a training.
 constexpr auto kShortestSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
+constexpr auto kLong = std::chrono::seconds(10);
+constexpr auto kSleepAfterLong = std::chrono::milliseconds(10);
 
 // Runs a request; nothing but Error leaves.
 std::optional<Error> Run(const Request& request, RequestContext context) {
@@ -45,7 +48,12 @@ Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<T
       negotiation_(*waits_),
       thread_([this] { Loop(); }) {}
 
-Communicator::~Communicator() { End(std::nullopt); }
+Communicator::~Communicator() {
+  End(std::nullopt);
+  // What ops have is kept by whoever has them (Transport::HasAbandoned); here is what a request
+  // without a caller used.
+  if (transport_->HasAbandoned()) state_.release();
+}
 
 void Communicator::CheckHome() const {
   if (home_.IsHere()) return;
@@ -57,7 +65,9 @@ void Communicator::CheckHome() const {
 }
 
 std::optional<Error> Communicator::Push(Request* request) {
-  if (broken_) return broken_;
+  // Where a rank has left in good order, what needs no other rank may still be done.
+  const bool may_run = standing_ == Standing::kShutdown && request->run_alone != nullptr;
+  if (broken_ && !may_run) return broken_;
   if (is_closing_) return ClosedError();
   queue_.Push(std::move(*request));
   return std::nullopt;
@@ -125,6 +135,7 @@ void Communicator::ReleaseEngine() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_owned_ = false;
+    if (passive_) last_called_ = std::chrono::steady_clock::now();
     is_awaited = is_closing_ || !queue_.is_empty() || passive_;
   }
   if (is_awaited) changed_.notify_all();
@@ -143,6 +154,7 @@ void Communicator::Loop() {
 void Communicator::Step(const Request& first) {
   try {
     if (RanAlone(first)) return;
+    if (const std::optional<Error> broken = Broken()) return FailAll(*broken);
     Decision decision = Negotiate(first.key);
     if (decision.kind == Decision::Kind::kShutdown) {
       FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kShutdown);
@@ -156,6 +168,11 @@ void Communicator::Step(const Request& first) {
   } catch (const std::exception& exception) {
     FailAll(Error(ErrorCode::kInternal, exception.what()));
   }
+}
+
+std::optional<Error> Communicator::Broken() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return broken_;
 }
 
 bool Communicator::RanAlone(const Request& first) {
@@ -182,15 +199,15 @@ const Request* Communicator::AwaitFirst() {
   }
   if (is_closing_) return nullptr;
   is_owned_ = true;
-  last_called_ = std::chrono::steady_clock::now();
   return &queue_.first();
 }
 
 void Communicator::AwaitCall(std::unique_lock<std::mutex>& lock) {
   if (transport_->HasArrived()) return queue_.Push(passive_());
-  const auto idle = std::chrono::steady_clock::now() - last_called_;
-  changed_.wait_for(lock, std::clamp<std::chrono::steady_clock::duration>(idle / 16, kShortestSleep,
-                                                                          kLongestSleep));
+  using Duration = std::chrono::steady_clock::duration;
+  const Duration idle = std::chrono::steady_clock::now() - last_called_;
+  const Duration sleep = std::clamp<Duration>(idle / 16, kShortestSleep, kLongestSleep);
+  changed_.wait_for(lock, idle > kLong ? Duration(kSleepAfterLong) : sleep);
 }
 
 const Request* Communicator::First() {

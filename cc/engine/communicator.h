@@ -77,8 +77,8 @@ class Communicator {
   // The calling thread was told to end its wait for a request that another thread carries out.
   void Interrupt();
   void Loop();
-  // Does the first request, or negotiates once and does what that decides. For the owner of the
-  // engine.
+  // Does the first request alone if it can; else negotiates once, and does what that decides. For
+  // the owner of the engine.
   void Step(const Request& first);
   // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
@@ -94,6 +94,8 @@ class Communicator {
   // Looks now and then whether others have begun what this rank joins; while the engine is free,
   // under `lock` of mutex_. Returns when there is a request, or after a while.
   void AwaitCall(std::unique_lock<std::mutex>& lock);
+  // Why nothing that needs other ranks can succeed; null if it can.
+  std::optional<Error> Broken();
   // Whether it needed no other rank, and is done.
   bool RanAlone(const Request& first);
   Decision Negotiate(const RequestKey& first);

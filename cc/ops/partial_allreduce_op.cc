@@ -68,12 +68,16 @@ class PartialAllreduceOp : public RequestOp {
 
 class PartialResetOp : public RequestOp {
  public:
-  using RequestOp::RequestOp;
+  explicit PartialResetOp(OpKernelConstruction* context) : RequestOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("restarts", &restarts_));
+  }
 
  private:
   absl::StatusOr<Request> MakeRequest(OpKernelContext*, const Communicator&) const override {
-    return PartialResetRequest();
+    return PartialResetRequest(restarts_);
   }
+
+  bool restarts_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumPartialAllreduce").Device(tensorflow::DEVICE_CPU),

@@ -181,11 +181,14 @@ REGISTER_OP("AdasumPartialAllreduce")
 
 REGISTER_OP("AdasumPartialReset")
     .Input("communicator: resource")
+    .Attr("restarts: bool = false")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc("What this rank has contributed to rounds of groups counts as zero from now on.");
+    .Doc(
+        "What this rank has contributed to rounds of groups counts as zero from now on. restarts: "
+        "and ranks wait for each other in the next call, as in the first.");
 
 REGISTER_OP("AdasumSparseAllreduce")
     .Input("communicator: resource")

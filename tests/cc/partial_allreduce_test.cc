@@ -171,6 +171,33 @@ TEST(AfterAResetALateRankCountsAsZero) {
   });
 }
 
+// Rank 0 made calls that rank 1 never makes; from a restart on they are in step again.
+TEST(ARestartBringsRanksInStep) {
+  ForEachWorld({2, 3}, [](Wire wire, int size) {
+    Ranks ranks(wire, size);
+    ForEachRank(size, [&](int rank) { CallPartial(ranks[rank], {4}); });
+    for (int i = 0; i < 3; ++i) CallPartial(ranks[0], {4});
+    for (int rank = 0; rank < size; ++rank) test::ResetPartial(ranks[rank], true);
+    ForEachRank(size, [&](int rank) {
+      const PartialResult first = CallPartial(ranks[rank], {1.0 * rank});
+      CHECK_EQ(first.num_behind, int64_t{0});
+    });
+    CHECK_EQ(CallPartial(ranks[1], {5}).num_behind, int64_t{0});
+    CHECK_EQ(CallPartial(ranks[0], {6}).num_behind, int64_t{1});
+  });
+}
+
+// A rank that has made all its calls may leave; late calls of others need it no more.
+TEST(LateCallsNeedNobodyWhoLeft) {
+  Ranks ranks(Wire::kSharedMemory, 2);
+  ForEachRank(2, [&](int rank) { CallPartial(ranks[rank], {1}); });
+  for (int i = 0; i < 3; ++i) CallPartial(ranks[1], {3});
+  ranks[1].Close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // or rank 0 may not have heard
+  for (int i = 0; i < 3; ++i) CHECK_EQ(Describe(CallPartial(ranks[0], {5}).ending), "");
+  CHECK_TRUE(Is(CallPartial(ranks[0], {5}).ending, ErrorCode::kUnavailable));
+}
+
 TEST(UnlikeCallsFailOnEveryRank) {
   ForEachWorld({2, 3}, [](Wire wire, int size) {
     Ranks ranks(wire, size);

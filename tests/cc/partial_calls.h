@@ -42,9 +42,9 @@ inline PartialResult CallPartial(Communicator& communicator, const std::vector<d
   return result;
 }
 
-inline void ResetPartial(Communicator& communicator) {
+inline void ResetPartial(Communicator& communicator, bool restarts = false) {
   Pending pending;
-  Request request = PartialResetRequest();
+  Request request = PartialResetRequest(restarts);
   request.done = pending.done();
   communicator.Enqueue(std::move(request));
   CHECK_EQ(Describe(pending.Await()), "");

@@ -9,6 +9,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from mpi4py import MPI
 
 import tf_adasum
@@ -90,15 +91,15 @@ def test_nobody_waits_for_a_rank_that_is_late(reduction, num_local):
     model.fit(
         x, y, batch_size=batch, shuffle=False, verbose=0, epochs=2, callbacks=[HeldBack(last=6)]
     )
-    exchange = model.optimizer._adasum.exchange
+    late = model.optimizer.lateness
     if world().size == 1:
-        assert exchange.num_late == 0
+        assert late.num_late == 0
     elif world().rank == 0:
         # At its second call the rounds of the others' steps 1 to 6 were over.
-        assert exchange.most_behind == 6
-        assert exchange.num_late >= 6
+        assert late.most_behind == 6
+        assert late.num_late >= 6
     else:
-        assert exchange.most_behind <= 7
+        assert late.most_behind <= 7
     assert_equal_on_ranks(model.trainable_variables)
     assert model.evaluate(x, y, batch_size=batch, verbose=0) < before
 
@@ -111,6 +112,77 @@ def test_the_end_of_fit_brings_all_together():
         model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
         assert_equal_on_ranks(model.trainable_variables)
         assert np.isfinite(model.get_weights()[0]).all()
+
+
+class Interrupted(Exception):
+    """What ends `fit` on each rank by itself."""
+
+
+class Interruption(keras.callbacks.Callback):
+    """Ends `fit` behind a batch, another one on each rank."""
+
+    stops_nothing = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1 + world().rank:
+            raise Interrupted
+
+
+def test_fit_after_one_that_ended_at_unlike_steps():
+    """Ranks are in step again, in the rounds of groups and in the steps until all meet."""
+    model, number = compiled(1, momentum, "delta", settings=groups(group_size=2, sync_every=10))
+    initial = model.get_weights()
+    batch = PER_REPLICA * number
+    x, y = examples(9 * batch)
+    with pytest.raises(Interrupted):
+        model.fit(x, y, batch_size=batch, shuffle=False, verbose=0, callbacks=[Interruption()])
+    model.set_weights(initial)
+    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
+    assert_equal_on_ranks(model.trainable_variables)
+    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0, callbacks=[HeldBack(last=6)])
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+class OwnLoop(keras.callbacks.Callback):
+    """Goes through distributed data of its own when an epoch ends."""
+
+    def __init__(self, strategy, data):
+        super().__init__()
+        self._strategy, self._data = strategy, data
+        self.num_batches = 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        for _ in self._strategy.experimental_distribute_dataset(self._data):
+            self.num_batches += 1
+            assert self.num_batches < 100
+
+
+def test_only_the_data_of_fit_go_without_asking():
+    replicas = strategy(1)
+    model = compiled_under(replicas, momentum, "delta", settings=groups(group_size=2))
+    batch = PER_REPLICA * replicas.num_replicas_in_sync
+    x, y = examples(4 * batch)
+    own = OwnLoop(replicas, tf.data.Dataset.from_tensor_slices(x).batch(batch))
+    model.fit(x, y, batch_size=batch, verbose=0, callbacks=[own])
+    assert own.num_batches == 4
+
+
+@local_replicas
+def test_data_that_are_distributed_already(num_local):
+    """As many steps as without groups: Keras counts the batches of a replica."""
+    steps = []
+    for settings in (None, groups(group_size=2, sync_every=3)):
+        replicas = strategy(num_local)
+        model = compiled_under(replicas, momentum, "delta", settings=settings)
+        x, y = examples(8 * PER_REPLICA)
+
+        def rows(context, x=x, y=y):
+            del context
+            return tf.data.Dataset.from_tensor_slices((x, y)).batch(PER_REPLICA)
+
+        model.fit(replicas.distribute_datasets_from_function(rows), verbose=0)
+        steps.append(int(model.optimizer.iterations.numpy()))
+    assert steps[0] == steps[1]
 
 
 def test_a_sum_is_refused():

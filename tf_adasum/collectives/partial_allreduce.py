@@ -37,9 +37,9 @@ class PartialAllreduce:
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns what the round of this call gives, and how many rounds were over before.
 
-        In time, that is the reduction over this rank's group. Of a rank that is late it is the
-        newest result that this rank's name was in, since its last call, combined with its tensors
-        as one leaf more; the tensors as they are where there is none.
+        In time, that is the reduction over this rank's group. A rank that is late gets its tensors,
+        as one leaf more, combined with the newest result since its last call that what it passed
+        then went into; its tensors as they are where there is none.
 
         Args:
             tensors: floats of one dtype; shapes are equal on all ranks and in all calls.
@@ -48,7 +48,7 @@ class PartialAllreduce:
         Raises:
             tf.errors.InvalidArgumentError: if ranks pass different things.
             tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-            tf.errors.UnavailableError: if a rank has ended.
+            tf.errors.UnavailableError: if a rank has ended, and the call is not late.
         """
         with issuing(self._communicator, self._name, ordered=True) as (handle, attributes):
             reduced, num_behind = native.ops.adasum_partial_allreduce(
@@ -61,7 +61,12 @@ class PartialAllreduce:
             )
         return reduced, num_behind
 
-    def reset(self) -> tf.Operation | None:
-        """Lets what this rank has passed count as zero from now on; concerns no other rank."""
+    def reset(self, restarts: bool = False) -> tf.Operation | None:
+        """Lets what this rank has passed count as zero from now on; asks no other rank.
+
+        Args:
+            restarts: whether ranks wait for each other in the next call, as in the first. All ranks
+                do so alike, before any of them makes that call.
+        """
         with issuing(self._communicator, self._name, ordered=True) as (handle, attributes):
-            return native.ops.adasum_partial_reset(handle, **attributes)
+            return native.ops.adasum_partial_reset(handle, restarts=restarts, **attributes)

@@ -6,6 +6,7 @@ import functools
 
 from tf_adasum.keras_hooks import (
     batch_shares,
+    begun_fits,
     callback_files,
     calls,
     common_logs,
@@ -44,6 +45,8 @@ from tf_adasum.keras_hooks import (
 _HOOKS = (
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
+    # Before those that ask other ranks when training begins.
+    begun_fits,
     calls,
     callback_files,
     common_logs,

@@ -45,7 +45,7 @@ def install() -> None:
 
 def _is_of_fit_that_waits_for_nobody() -> bool:
     call = calls.current()
-    if call is None or call.name != "fit":
-        return False
+    if call is None or call.name != "fit" or call.in_turn:
+        return False  # callbacks have data of their own
     optimizer = getattr(call.model.optimizer, "inner_optimizer", call.model.optimizer)
     return not getattr(optimizer, "waits_for_others", True)

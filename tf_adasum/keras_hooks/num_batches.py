@@ -61,7 +61,10 @@ def _tell(extended: HookedExtended, iterator: TFEpochIterator) -> None:
     call.has_data = True
     number = iterator._num_batches
     is_known = number is not None and number % iterator.steps_per_execution == 0
+    # Of data that are distributed already Keras counts what each replica gets.
+    is_known = is_known and not _is_distributed(iterator.data_adapter)
     extended.number_is_known.assign(is_known)
+    call.at_end.callback(extended.number_is_known.assign, False)
 
 
 def is_sharded(data_adapter: DataAdapter) -> bool:
@@ -70,13 +73,15 @@ def is_sharded(data_adapter: DataAdapter) -> bool:
     Of data that is not sharded, each rank computes on the whole of every global batch, in parts:
     TensorFlow makes several steps of one batch, which Keras' number leaves out.
     """
-    if not isinstance(data_adapter, TFDatasetAdapter):
+    if not isinstance(data_adapter, TFDatasetAdapter) or _is_distributed(data_adapter):
         return True
-    data = data_adapter.get_tf_dataset()
-    if not isinstance(data, tf.data.Dataset):  # distributed already
-        return True
-    policy = data.options().experimental_distribute.auto_shard_policy
+    policy = data_adapter.get_tf_dataset().options().experimental_distribute.auto_shard_policy
     return policy != tf.data.experimental.AutoShardPolicy.OFF
+
+
+def _is_distributed(data_adapter: DataAdapter) -> bool:
+    is_dataset = isinstance(data_adapter, TFDatasetAdapter)
+    return is_dataset and not isinstance(data_adapter.get_tf_dataset(), tf.data.Dataset)
 
 
 def _of_all_ranks(own: int | None, communicator: Communicator) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
@@ -16,6 +17,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
+from tf_adasum.optimizers.parts import Lateness
 
 require_hooks(tf_values, "PerReplica")
 
@@ -50,14 +52,38 @@ class GroupExchange(LocalSteps):
         return {"mode": "delta", "steps_per_sync": 1}
 
     @property
-    def num_late(self) -> int:
-        """Steps of this rank that came when their round of groups was over; read eagerly."""
-        return 0 if self._lateness is None else int(self._lateness.numpy()[0])
+    @override
+    def lateness(self) -> Lateness:
+        if self._lateness is None:
+            return super().lateness
+        return Lateness(*map(int, self._lateness.numpy()))
 
-    @property
-    def most_behind(self) -> int:
-        """The most rounds that were over when a step of this rank came; read eagerly."""
-        return 0 if self._lateness is None else int(self._lateness.numpy()[1])
+    @override
+    def begin(self):
+        self._restart()
+        self._agree_on_steps()
+
+    def _restart(self) -> None:
+        for groups in self._groups.values():
+            groups.reset(restarts=True)
+
+    def _agree_on_steps(self) -> None:
+        """Begins a new round where ranks are at unlike steps of one, as after an exception."""
+        strategy = self._optimizer._distribution_strategy if self._taken is not None else None
+        if not isinstance(strategy, AdasumStrategy):
+            return
+        steps = np.array([self.steps_taken, -self.steps_taken], np.int64)
+        name = "steps since all met"
+        strategy.extended.communicator.allreduce_arrays([steps], "max", name)
+        if steps[0] != -steps[1]:
+            with strategy.scope():
+                self._taken.assign(0)
+
+    @override
+    def synchronize(self, strategy):
+        if self.steps_taken > 0:
+            self._restart()  # nobody takes part in rounds until all call again
+        super().synchronize(strategy)
 
     @override
     def _between(self, strategy):
@@ -149,9 +175,9 @@ class _Groups:
             behind.append(num_behind)
         return reduced, tf.reduce_max(tf.stack(behind))
 
-    def reset(self) -> list[tf.Operation]:
+    def reset(self, restarts: bool = False) -> list[tf.Operation]:
         """As `PartialAllreduce.reset`."""
-        resets = [groups.reset() for groups in self._of_dtype.values()]
+        resets = [groups.reset(restarts) for groups in self._of_dtype.values()]
         return [reset for reset in resets if reset is not None]  # eager ones are done
 
 

@@ -17,7 +17,7 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.optimizers.keras_steps import KerasSteps
-from tf_adasum.optimizers.parts import Exchange, Lacking, Parts
+from tf_adasum.optimizers.parts import Exchange, Lacking, Lateness, Parts
 
 require_hooks(
     TFOptimizer,
@@ -65,8 +65,17 @@ class AdasumMixin:
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether each step waits for all ranks, so that others may in it, too."""
+        """Whether each step waits for all ranks; then what else happens in a step may wait, too."""
         return self._adasum.exchange.waits_for_others
+
+    @property
+    def lateness(self) -> Lateness:
+        """How many of this rank's steps were late (`adasum.sync`), and by how much at most."""
+        return self._adasum.exchange.lateness
+
+    def begin_fit(self) -> None:
+        """Is called on all ranks when `fit` begins."""
+        self._adasum.exchange.begin()
 
     @override
     def finalize_variable_values(self, var_list):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -126,6 +126,18 @@ class Lacking:
         return {}
 
 
+class Lateness(NamedTuple):
+    """How late a rank's steps came to exchanges that wait for nobody.
+
+    Attributes:
+        num_late: steps that came when their exchange was over.
+        most_behind: the most exchanges that were over when a step came.
+    """
+
+    num_late: int
+    most_behind: int
+
+
 class Exchange:
     """What replicas exchange, and when; this one exchanges nothing.
 
@@ -147,6 +159,14 @@ class Exchange:
     measure: Measure | None = None
     encoding: Encoding | None = None
     sync: Any = None
+
+    @property
+    def lateness(self) -> Lateness:
+        """Of this rank's steps so far, read eagerly."""
+        return Lateness(0, 0)
+
+    def begin(self) -> None:
+        """Is told that `fit` begins, on all ranks, before any of them takes a step."""
 
     def asking(self, strategy: tf.distribute.Strategy) -> contextlib.AbstractContextManager:
         """Inside, what is exchanged is measured, and travels, as it is asked for."""

@@ -27,12 +27,14 @@ class GroupAveraging(Sync):
     Groups go by a butterfly, so that after log2(N) / log2(group_size) steps what one rank knows has
     come to all. Where the ranks are no power of two, some groups are smaller, and others each time.
 
-    A step waits for nobody: the first rank that comes to it has all groups meet, and for a rank
-    that is late its change after the last step that it took counts, or zero since all met. When
-    that one comes, it combines its own change with what its last group found: (S R + d_r) / (S + 1)
-    for the mean of S ranks, Adasum(R, d_r) else; if its group has found nothing since its last
-    step, it goes on with its own. So a rank is at most T - 1 steps behind. Momenta are each
-    replica's own.
+    But for the first step of `fit` and those in which all meet, a step waits for nobody: the first
+    rank that comes to it has all groups meet, and for a rank that is late its change after the last
+    step that it took counts, or zero since all met. When that one comes, it combines its own change
+    with what its last group found: (S R + d_r) / (S + 1) for the mean of S ranks, Adasum(R, d_r)
+    else; if its group has found nothing since its last step, it goes on with its own. So a rank is
+    at most T - 1 steps behind. Momenta are each replica's own. `optimizer.lateness` tells how many
+    of this rank's steps were late. Other things that `fit` does may wait in each step:
+    docs/synchronisation.md says which, and how to keep it from them.
 
     Rounds of groups travel as they are. A rank's local replicas are reduced before, and count as
     one.
