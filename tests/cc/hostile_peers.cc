@@ -49,7 +49,8 @@ void CarryOut(const Request& request, Transport& transport) {
   topology.cores = 1;
   WaitControl waits;
   std::unique_ptr<RequestState> state;
-  RequestContext context{transport, transport, topology, waits, nullptr, state};
+  std::function<Request()> passive;
+  RequestContext context{transport, transport, topology, waits, nullptr, state, passive};
   request.run(context);
 }
 
