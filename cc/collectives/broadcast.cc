@@ -3,16 +3,16 @@
 #include <utility>
 
 namespace adasum {
-namespace {
 
-void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
+void Broadcast(Transport& transport, int root, const std::vector<void*>& buffers,
+               const std::vector<int64_t>& sizes) {
   // A binomial tree, in ranks counted from the root: rank r hears from r without its lowest bit.
   int size = transport.size();
-  int rank = (transport.rank() - tensors.root + size) % size;
-  auto peer = [&](int relative) { return (relative + tensors.root) % size; };
-  for (size_t i = 0; i < tensors.buffers.size(); ++i) {
-    void* bytes = tensors.buffers[i];
-    int64_t num_bytes = tensors.num_bytes[i];
+  int rank = (transport.rank() - root + size) % size;
+  auto peer = [&](int relative) { return (relative + root) % size; };
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    void* bytes = buffers[i];
+    int64_t num_bytes = sizes[i];
     int bit = 1;
     for (; bit < size && (rank & bit) == 0; bit *= 2) {
     }
@@ -25,13 +25,11 @@ void RunBroadcast(const BroadcastTensors& tensors, Transport& transport) {
   }
 }
 
-}  // namespace
-
 Request BroadcastRequest(BroadcastTensors tensors) {
   RequestKey key(tensors.name,
                  "broadcast from " + std::to_string(tensors.root) + " of " + tensors.signature);
   auto run = [tensors = std::move(tensors)](RequestContext& context) {
-    RunBroadcast(tensors, context.transport);
+    Broadcast(context.transport, tensors.root, tensors.buffers, tensors.num_bytes);
   };
   return {std::move(key), std::move(run), nullptr};
 }

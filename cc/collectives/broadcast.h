@@ -19,7 +19,11 @@ struct BroadcastTensors {
   std::vector<int64_t> num_bytes;
 };
 
-// Copies the root's bytes to all ranks. `done` is the caller's to set.
+// Copies the root's bytes to all ranks of `transport`; collective.
+void Broadcast(Transport& transport, int root, const std::vector<void*>& buffers,
+               const std::vector<int64_t>& sizes);
+
+// The same as a request. `done` is the caller's to set.
 Request BroadcastRequest(BroadcastTensors tensors);
 
 }  // namespace adasum

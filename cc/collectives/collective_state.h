@@ -27,6 +27,7 @@ struct CollectiveState : RequestState {
   CompressedScratch compressed_scratch;
   SparseScratch sparse_scratch;
   PartialRounds partial_rounds;
+  std::unique_ptr<RequestState> state_among;  // of allreduces among some ranks
   StreamingStorePolicy streaming_store_policy;
   Tuning tuning;
   bool is_tuned = false;

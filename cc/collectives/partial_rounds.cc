@@ -5,12 +5,9 @@
 #include <numeric>
 #include <string>
 
-#include "cc/collectives/allreduce_execution.h"
-#include "cc/collectives/collective_state.h"
-#include "cc/collectives/reduction_spec.h"
 #include "cc/collectives/rotating_groups.h"
+#include "cc/collectives/subset_allreduce.h"
 #include "cc/reductions/reduction.h"
-#include "cc/transport/subset_transport.h"
 
 namespace adasum {
 namespace {
@@ -86,16 +83,6 @@ std::vector<int> PartialRounds::NextGroup(const Transport& all) {
 
 void PartialRounds::Run(const std::vector<int>& group, const std::vector<const void*>& inputs,
                         const std::vector<void*>& outputs, RequestContext& context) {
-  if (state_of_groups_ == nullptr) {
-    auto state = std::make_unique<CollectiveState>(context);
-    state->is_tuned = true;  // that takes all ranks
-    state_of_groups_ = std::move(state);
-  }
-  constexpr auto kAsInAll = SubsetTransport::Workspaces::kAsInAll;
-  SubsetTransport traced(&context.transport, group, kAsInAll),
-      untraced(&context.untraced, group, kAsInAll);
-  RequestContext of_group{traced,           untraced,         context.topology, context.waits,
-                          context.timeline, state_of_groups_, context.passive};
   for (const char* reduction : {"adasum", "mean"}) {
     AllreduceTensors tensors;
     tensors.reduction = reduction;
@@ -104,7 +91,7 @@ void PartialRounds::Run(const std::vector<int>& group, const std::vector<const v
     if (tensors.shapes.empty()) continue;
     tensors.inputs = {Chosen(inputs, contribution_.reductions, reduction)};
     tensors.outputs = Chosen(outputs, contribution_.reductions, reduction);
-    ExecuteAllreduce(tensors, ReductionSpec::Parse(reduction, "", tensors.dtype), of_group);
+    AllreduceAmong(group, tensors, context, &state_of_groups_);
   }
 }
 

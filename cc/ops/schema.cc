@@ -70,13 +70,6 @@ absl::Status SparseAllreduceShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
-absl::Status PartialAllreduceShapes(InferenceContext* context) {
-  const int num_tensors = context->num_outputs() - 1;
-  for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(1 + i));
-  context->set_output(num_tensors, context->Scalar());
-  return absl::OkStatus();
-}
-
 absl::Status AllgatherShapes(InferenceContext* context) { return RowsShapes(context, 1); }
 absl::Status AlltoallShapes(InferenceContext* context) { return RowsShapes(context, 2); }
 
@@ -159,36 +152,6 @@ REGISTER_OP("AdasumCompressedAllreduce")
         "travel encoded. residuals: variables in the host's memory, of what encoding lost of each "
         "before, which is added to it and becomes what is lost now; part_residuals: of this rank's "
         "part of each result; neither where nothing is kept.");
-
-REGISTER_OP("AdasumPartialAllreduce")
-    .Input("communicator: resource")
-    .Input("inputs: num_tensors * T")
-    .Output("outputs: num_tensors * T")
-    .Output("num_behind: int64")
-    .Attr("T: {half, bfloat16, float, double}")
-    .Attr("num_tensors: int >= 1")
-    .Attr("reductions: list(string) >= 1")
-    .Attr("group_size: int >= 2")
-    .Attr("waits: bool = false")
-    .Attr("tensor_name: string")
-    .Attr("caller_waits: bool = false")
-    .SetIsStateful()
-    .SetShapeFn(PartialAllreduceShapes)
-    .Doc(
-        "Reduces a list of tensors, each by its own reduction, over a group of ranks that changes "
-        "from call to call. Unless it waits, who is late is counted with its last "
-        "tensors. num_behind: how many rounds of groups were over when the call came.");
-
-REGISTER_OP("AdasumPartialReset")
-    .Input("communicator: resource")
-    .Attr("restarts: bool = false")
-    .Attr("tensor_name: string")
-    .Attr("caller_waits: bool = false")
-    .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
-    .Doc(
-        "What this rank has contributed to rounds of groups counts as zero from now on. restarts: "
-        "and ranks wait for each other in the next call, as in the first.");
 
 REGISTER_OP("AdasumSparseAllreduce")
     .Input("communicator: resource")

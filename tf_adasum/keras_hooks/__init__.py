@@ -17,6 +17,7 @@ from tf_adasum.keras_hooks import (
     compiled_steps,
     compiled_train_steps,
     data_position,
+    earlier_gradients,
     empty_batches,
     ended_iterators,
     equal_weights,
@@ -43,6 +44,8 @@ from tf_adasum.keras_hooks import (
 )
 
 _HOOKS = (
+    # Inside of what others put around a step.
+    earlier_gradients,
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
     # Before those that ask other ranks when training begins.

@@ -17,7 +17,7 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.optimizers.keras_steps import KerasSteps
-from tf_adasum.optimizers.parts import Exchange, Lacking, Lateness, Parts
+from tf_adasum.optimizers.parts import Exchange, Lacking, Lateness, Parts, Uploads
 
 require_hooks(
     TFOptimizer,
@@ -72,6 +72,19 @@ class AdasumMixin:
     def lateness(self) -> Lateness:
         """How many of this rank's steps were late (`adasum.sync`), and by how much at most."""
         return self._adasum.exchange.lateness
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """How often this rank uploaded (`adasum.sync.Lazy`); None where all do in each step."""
+        return self._adasum.exchange.uploads
+
+    def earlier_weights(self, weights) -> list | None:
+        """Returns values of weights at which a step is to find gradients, too; None: at none."""
+        return self._adasum.exchange.earlier_weights(weights)
+
+    def take_earlier_gradients(self, replica: int, weights, gradients) -> None:
+        """Is handed these gradients before the step applies its own."""
+        self._adasum.exchange.take_earlier_gradients(replica, weights, gradients)
 
     def begin_fit(self) -> None:
         """Is called on all ranks when `fit` begins."""

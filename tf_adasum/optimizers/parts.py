@@ -138,6 +138,21 @@ class Lateness(NamedTuple):
     most_behind: int
 
 
+class Uploads(NamedTuple):
+    """How often a rank uploaded what it had.
+
+    Attributes:
+        num_uploads: steps in which it did.
+        num_steps: all steps.
+        num_vectors: how many times as many bytes as a gradient has all ranks together have sent:
+            in a step in which U > 0 of P ranks upload P + U - 2, else none.
+    """
+
+    num_uploads: int
+    num_steps: int
+    num_vectors: int
+
+
 class Exchange:
     """What replicas exchange, and when; this one exchanges nothing.
 
@@ -164,6 +179,22 @@ class Exchange:
     def lateness(self) -> Lateness:
         """Of this rank's steps so far, read eagerly."""
         return Lateness(0, 0)
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """Of this rank's steps so far, read eagerly; None where all upload in each step."""
+        return None
+
+    def earlier_weights(self, weights: Sequence) -> list[tf.Tensor] | None:
+        """Returns values for a model's weights, at which its step also finds gradients; or None.
+
+        In a replica's context, before the step.
+        """
+        del weights
+        return None
+
+    def take_earlier_gradients(self, replica: int, weights: Sequence, gradients: Sequence) -> None:
+        """Is handed the gradients at these values, of a local replica's batch."""
 
     def begin(self) -> None:
         """Is told that `fit` begins, on all ranks, before any of them takes a step."""

@@ -1,0 +1,73 @@
+// The ops of exchanges in which not all ranks take part alike, as TensorFlow's graphs see them.
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace adasum {
+namespace {
+
+using tensorflow::shape_inference::InferenceContext;
+
+absl::Status UploadsShapes(InferenceContext* context) {
+  const int num_tensors = context->num_outputs() - 1;
+  for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(2 + i));
+  context->set_output(num_tensors, context->Scalar());
+  return absl::OkStatus();
+}
+
+absl::Status PartialAllreduceShapes(InferenceContext* context) {
+  const int num_tensors = context->num_outputs() - 1;
+  for (int i = 0; i < num_tensors; ++i) context->set_output(i, context->input(1 + i));
+  context->set_output(num_tensors, context->Scalar());
+  return absl::OkStatus();
+}
+
+REGISTER_OP("AdasumPartialAllreduce")
+    .Input("communicator: resource")
+    .Input("inputs: num_tensors * T")
+    .Output("outputs: num_tensors * T")
+    .Output("num_behind: int64")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reductions: list(string) >= 1")
+    .Attr("group_size: int >= 2")
+    .Attr("waits: bool = false")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(PartialAllreduceShapes)
+    .Doc(
+        "Reduces a list of tensors, each by its own reduction, over a group of ranks that changes "
+        "from call to call. Unless it waits, who is late is counted with its last "
+        "tensors. num_behind: how many rounds of groups were over when the call came.");
+
+REGISTER_OP("AdasumPartialReset")
+    .Input("communicator: resource")
+    .Attr("restarts: bool = false")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .Doc(
+        "What this rank has contributed to rounds of groups counts as zero from now on. restarts: "
+        "and ranks wait for each other in the next call, as in the first.");
+
+REGISTER_OP("AdasumUploads")
+    .Input("communicator: resource")
+    .Input("uploads: bool")
+    .Input("inputs: num_tensors * T")
+    .Output("outputs: num_tensors * T")
+    .Output("num_uploads: int64")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Attr("num_tensors: int >= 1")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(UploadsShapes)
+    .Doc(
+        "The sum of tensors over the ranks that upload theirs, at all ranks; zero where none does. "
+        "num_uploads: how many did.");
+
+}  // namespace
+}  // namespace adasum

@@ -1,0 +1,54 @@
+#include "cc/collectives/uploads.h"
+#include "cc/ops/dtypes.h"
+#include "cc/ops/request_op.h"
+
+namespace adasum {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+
+// Inputs: the communicator, whether this rank uploads, and its tensors. Outputs: the sums, and over
+// how many ranks.
+class UploadsOp : public RequestOp {
+ public:
+  explicit UploadsOp(OpKernelConstruction* context) : RequestOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
+  }
+
+ private:
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
+                                      const Communicator&) const override {
+    UploadTensors tensors;
+    tensors.name = name();
+    tensors.dtype = ToDType(input_type(2));
+    tensors.uploads = context->input(1).scalar<bool>()();
+    for (int i = 0; i < num_tensors_; ++i) {
+      const Tensor& input = context->input(2 + i);
+      Shape shape;
+      for (int axis = 0; axis < input.dims(); ++axis) shape.push_back(input.dim_size(axis));
+      tensors.shapes.push_back(shape);
+      tensors.inputs.push_back(input.data());
+      Tensor* output = nullptr;
+      TF_RETURN_IF_ERROR(
+          context->forward_input_or_allocate_output({2 + i}, i, input.shape(), &output));
+      tensors.outputs.push_back(output->data());
+    }
+    Tensor* num_uploads = nullptr;
+    TF_RETURN_IF_ERROR(context->allocate_output(num_tensors_, {}, &num_uploads));
+    tensors.num_uploads = static_cast<int64_t*>(num_uploads->data());
+    try {
+      return UploadRequest(std::move(tensors));
+    } catch (const Error& error) {
+      return ToStatus(&error);
+    }
+  }
+
+  int num_tensors_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("AdasumUploads").Device(tensorflow::DEVICE_CPU), UploadsOp);
+
+}  // namespace
+}  // namespace adasum

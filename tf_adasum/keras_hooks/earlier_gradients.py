@@ -1,0 +1,58 @@
+"""The gradients of a step's batch at earlier weights, for optimizers that compare both.
+
+Keras' `train_step` finds the gradients at the weights as they are. Before it does, the same batch
+goes through the model once more, with other values in the place of the weights: random layers draw
+what they will draw again, and what layers and metrics keep stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
+
+require_hooks(TensorFlowTrainer, "train_step")
+require_reads(TensorFlowTrainer.train_step, "_call_has_training_arg", "_compute_loss")
+
+
+def install() -> None:
+    """Lets `TensorFlowTrainer.train_step` hand an optimizer the gradients that it asks for."""
+    original = TensorFlowTrainer.train_step
+
+    @functools.wraps(original)
+    def train_step(self, data):
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        asked = getattr(optimizer, "earlier_weights", None)
+        context = replica_context_with_peers()
+        values = None if asked is None or context is None else asked(self.trainable_weights)
+        if values is not None:
+            replica = local_replica(context)
+            gradients = _gradients(self, data, values)
+            optimizer.take_earlier_gradients(replica, self.trainable_weights, gradients)
+        return original(self, data)
+
+    TensorFlowTrainer.train_step = train_step
+
+
+def _gradients(model: keras.Model, data, values: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Of the model's loss of a batch, where its trainable weights have these values."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    options = {"training": True} if model._call_has_training_arg else {}
+    mapping = list(zip(model.trainable_weights, values))
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        with keras.StatelessScope(state_mapping=mapping):
+            outputs = model(x, **options)
+            loss = model._compute_loss(
+                x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True
+            )
+    zero = tf.UnconnectedGradients.ZERO
+    return [
+        tf.convert_to_tensor(each)
+        for each in tape.gradient(loss, values, unconnected_gradients=zero)
+    ]

@@ -1,0 +1,105 @@
+"""CADA: the AMSGrad step of gradients that ranks upload only where they say something new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+from typing_extensions import override
+
+from tf_adasum.optimizers.keras_steps import KerasAccumulation
+from tf_adasum.optimizers.mixin import AdasumMixin
+from tf_adasum.optimizers.parts import Accumulation, Parts
+from tf_adasum.optimizers.sync.lazy import Lazy
+from tf_adasum.optimizers.variable_encoding import VariableEncoding
+
+
+@keras.saving.register_keras_serializable("tf_adasum")
+class CADA(AdasumMixin, keras.optimizers.Optimizer):
+    """AMSGrad that uploads few gradients; needs no `wrap`.
+
+    With G, the mean of what the replicas of an `AdasumStrategy` uploaded last, by the rule of
+    `adasum.sync.Lazy`, and learning rate r:
+
+        m <- b1 m + (1 - b1) G
+        v <- max(v, b2 v + (1 - b2) G^2)
+        w <- w - r m / sqrt(v + e)
+
+    With one replica it is that of its own gradients.
+
+    Args:
+        learning_rate: r, a float, a schedule, or a callable that returns it.
+        beta_1: b1, from 0 to below 1.
+        beta_2: b2, from 0 to below 1.
+        epsilon: e, above 0.
+        rule: as for `Lazy`, and so are the next three.
+        threshold: c.
+        num_moves: d_max.
+        most_steps: D.
+        **kwargs: what all Keras optimizers take: name, weight_decay, clipnorm, use_ema and so on.
+
+    Raises:
+        ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
+
+    Example:
+        >>> import keras, tf_adasum
+        >>> with tf_adasum.AdasumStrategy().scope():
+        ...     optimizer = tf_adasum.optimizers.CADA(5e-4)
+
+    Source: Chen et al., "CADA: Communication-Adaptive Distributed Adam", AISTATS 2021
+    (arXiv:2012.15469), Algorithm 1 and equation 2.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 (Keras' optimizers take their settings so)
+        self,
+        learning_rate: float | Callable = 5e-4,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        rule: int = 2,
+        threshold: float = 1.0,
+        num_moves: int = 10,
+        most_steps: int = 20,
+        **kwargs: Any,
+    ):
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
+            if not 0 <= beta < 1:
+                raise ValueError(f"Expected {name} from 0 to below 1. Received: {beta}.")
+        if not epsilon > 0:
+            raise ValueError(f"Expected epsilon above 0. Received: {epsilon}.")
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self._lazy = Lazy(rule, threshold, num_moves, most_steps)
+        is_accumulated = bool(self.gradient_accumulation_steps)
+        accumulation = KerasAccumulation() if is_accumulated else Accumulation()
+        self._adasum = Parts(accumulation, self._lazy.exchange())
+        self._adasum.exchange.encoding = VariableEncoding(None)
+
+    @override
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._momenta = [self.add_variable_from_reference(v, "momentum") for v in variables]
+        self._velocities = [self.add_variable_from_reference(v, "velocity") for v in variables]
+
+    @override
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momenta[index], self._velocities[index]
+        gradient = ops.cast(gradient, variable.dtype)
+        rate = ops.cast(learning_rate, variable.dtype)
+        self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
+        squares = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
+        self.assign(velocity, ops.maximum(velocity, squares))
+        self.assign_sub(variable, rate * momentum / ops.sqrt(velocity + self.epsilon))
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        lazy = self._lazy.get_config()
+        del lazy["name"]
+        betas = {"beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+        return {**super().get_config(), **betas, **lazy}

@@ -1,0 +1,189 @@
+"""What ranks exchange that upload only what is new: the changes of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tensorflow.python.distribute import values as tf_values
+from typing_extensions import override
+
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.uploads import sum_of_uploads
+from tf_adasum.distribute.variables import first_copy, native_variable
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.optimizers.parts import Exchange, Uploads
+
+require_hooks(tf_values, "PerReplica")
+
+
+class LazyExchange(Exchange):
+    """The mean of gradients, each as old as a rank's last upload; then all make the same step.
+
+    What it keeps is in plain variables of the rank, which no file holds: N ranks that load what one
+    had would not have the mean that they believe in. The first step after loading uploads all.
+
+    Args:
+        rule: 1 or 2, as `Lazy` numbers them.
+        threshold: c.
+        num_moves: d_max, the steps whose moves set the threshold.
+        most_steps: D, after which a rank uploads in any case.
+    """
+
+    def __init__(self, rule: int, threshold: float, num_moves: int, most_steps: int):
+        self._rule = rule
+        self._threshold = threshold
+        self._num_moves = num_moves
+        self._most_steps = most_steps
+        self._places: dict[int, int] = {}
+        # Of the step that is traced, by local replica: gradients at earlier weights.
+        self._earlier: dict[int, list[tuple]] = {}
+        self._own: dict[Communicator, Communicator] = {}
+        self._counts = None
+
+    @override
+    def get_config(self):
+        return {"mode": "gradient", "steps_per_sync": 1}
+
+    @override
+    def build(self, optimizer, variables):
+        del optimizer
+        self._variables = list(variables)
+        self._places = {id(native_variable(each)): i for i, each in enumerate(variables)}
+        self._last, self._mean, self._weights, self._change = (self._zeros() for _ in range(4))
+        self._moves = make_plain_zeros([self._num_moves], "float32")
+        self._since = make_plain_zeros([], "int64")  # this rank's last upload
+        self._counts = make_plain_zeros([3], "int64")  # as `Uploads` has them
+
+    def _zeros(self) -> list[tf.Variable]:
+        return [
+            make_plain_zeros(each.shape, tf.as_dtype(each.dtype).name) for each in self._variables
+        ]
+
+    @property
+    @override
+    def uploads(self):
+        return super().uploads if self._counts is None else Uploads(*map(int, self._counts.numpy()))
+
+    @override
+    def earlier_weights(self, weights):
+        is_first = self._is_first()
+        return [
+            tf.where(is_first, tf.convert_to_tensor(each), self._weights[self._place(each)])
+            for each in weights
+        ]
+
+    @override
+    def take_earlier_gradients(self, replica, weights, gradients):
+        self._earlier[replica] = list(zip(map(self._place, weights), gradients))
+
+    @override
+    def around_update(self, strategy, grads, variables, update, idle):
+        places = [self._place(each) for each in variables]
+        own = self._of_rank(strategy, grads)
+        earlier = self._earlier_of_rank(strategy, places)
+        changes = [new - old for new, old in zip(own, earlier)]
+        uploads = self._decides(changes, places, idle)
+        num_uploads = self._upload(strategy.extended.communicator, own, places, uploads)
+        weights = [tf.identity(first_copy(native_variable(each))) for each in variables]
+        self._remember(uploads, own, changes, weights, places)
+        update([_on_all(strategy, self._mean[place]) for place in places])
+        self._note_step(uploads, variables, weights)
+        self._count(strategy.extended.communicator.size, uploads, num_uploads)
+
+    def _place(self, variable) -> int:
+        return self._places[id(native_variable(variable))]
+
+    def _is_first(self) -> tf.Tensor:
+        return tf.equal(self._counts[1], 0)
+
+    def _of_rank(self, strategy, grads: Sequence) -> list[tf.Tensor]:
+        """The means of the local replicas' gradients."""
+        leaves = [
+            [tf.convert_to_tensor(each) for each in of_replica]
+            for of_replica in zip(*map(strategy.experimental_local_results, grads))
+        ]
+        if len(leaves) == 1:
+            return leaves[0]
+        communicator = strategy.extended.communicator
+        if communicator not in self._own:
+            own = communicator.split(communicator.rank, name="own replicas")
+            self._own[communicator] = own
+        return allreduce_replicas(leaves, "mean", self._own[communicator])
+
+    def _earlier_of_rank(self, strategy, places: Sequence[int]) -> list[tf.Tensor]:
+        replicas = [dict(self._earlier.pop(i)) for i in sorted(self._earlier)]
+        if not replicas:
+            raise ValueError(
+                "Lazy compares the gradients of a batch at two weights, which fit and "
+                "train_on_batch do, in Keras' train_step or one that calls it. Received: "
+                "gradients of a loop, or a train_step, of your own."
+            )
+        found = [
+            tf_values.PerReplica([of_replica[place] for of_replica in replicas]) for place in places
+        ]
+        return self._of_rank(strategy, found)
+
+    def _decides(self, changes, places, idle) -> tf.Tensor:
+        """Whether this rank uploads."""
+        if self._rule == 1:
+            changes = [new - self._change[place] for new, place in zip(changes, places)]
+        limit = self._threshold / self._num_moves * tf.reduce_sum(self._moves)
+        is_due = tf.convert_to_tensor(self._since) >= self._most_steps
+        uploads = tf.logical_or(is_due, _norm2(changes) > limit)
+        if idle is not None:  # without rows there is nothing to say
+            uploads = tf.logical_and(uploads, tf.logical_not(tf.reduce_all(tf.stack(idle))))
+        return tf.logical_or(uploads, self._is_first())
+
+    def _upload(self, communicator, own, places, uploads) -> tf.Tensor:
+        """Adds what is new in uploads to the mean; returns how many ranks uploaded."""
+        new = [each - self._last[place] for each, place in zip(own, places)]
+        sums, num_uploads = sum_of_uploads(new, uploads, communicator, "what is new of gradients")
+        for each, place in zip(sums, places):
+            self._mean[place].assign_add(each / communicator.size)
+        return num_uploads
+
+    def _remember(self, uploads, own, changes, weights, places) -> None:
+        def as_uploaded():
+            for i, place in enumerate(places):
+                self._last[place].assign(own[i])
+                self._change[place].assign(changes[i])
+                if self._rule == 2:
+                    self._weights[place].assign(weights[i])
+
+        tf.cond(uploads, as_uploaded, lambda: None)
+        if self._rule == 1:
+            tf.cond(self._is_first(), lambda: self._take_snapshot(weights, places), lambda: None)
+
+    def _take_snapshot(self, weights, places) -> None:
+        for weight, place in zip(weights, places):
+            self._weights[place].assign(weight)
+
+    def _note_step(self, uploads, variables, weights) -> None:
+        new = [tf.convert_to_tensor(first_copy(native_variable(each))) for each in variables]
+        moved = _norm2([each - old for each, old in zip(new, weights)])
+        step = self._counts[1]
+        place = tf.one_hot(step % self._num_moves, self._num_moves)
+        self._moves.assign(self._moves * (1 - place) + moved * place)
+        self._since.assign(tf.where(uploads, tf.constant(1, tf.int64), self._since + 1))
+        if self._rule == 1:
+            places = [self._place(each) for each in variables]
+            is_time = tf.equal((step + 1) % self._most_steps, 0)
+            tf.cond(is_time, lambda: self._take_snapshot(new, places), lambda: None)
+
+    def _count(self, num_ranks: int, uploads: tf.Tensor, num_uploads: tf.Tensor) -> None:
+        vectors = tf.where(num_uploads > 0, num_ranks + num_uploads - 2, 0)
+        one = tf.constant(1, tf.int64)
+        self._counts.assign_add(tf.stack([tf.cast(uploads, tf.int64), one, vectors]))
+
+
+def _norm2(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.add_n([tf.reduce_sum(tf.square(tf.cast(each, tf.float32))) for each in tensors])
+
+
+def _on_all(strategy, variable: tf.Variable) -> tf_values.PerReplica:
+    """A gradient that is the same on all local replicas."""
+    value = tf.convert_to_tensor(variable)
+    return tf_values.PerReplica([value] * len(strategy.extended.worker_devices))
