@@ -180,6 +180,55 @@ def test_layers_keep_nothing_of_the_second_pass():
         np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        ({}, ()),
+        ({"global_clipnorm": 0.1}, ()),
+        ({}, (keras.layers.Dropout(0.3, seed=4),)),
+        ({}, (keras.layers.ActivityRegularization(l2=0.1),)),
+    ],
+)
+@pytest.mark.parametrize("rule", [1, 2])
+def test_where_weights_stay_nothing_is_new(rule, options, extra):
+    """At a rate of zero the two gradients are one: a rank uploads in its first step alone."""
+    replicas = strategy(1)
+
+    def make():
+        return tf_adasum.optimizers.CADA(0.0, rule=rule, most_steps=100, **options)
+
+    model = compiled_under(replicas, make, "plain", lambda: small_model(*extra))
+    batch = PER_REPLICA * replicas.num_replicas_in_sync
+    x, y = examples(5 * batch)
+    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
+    if world().size > 1:
+        assert model.optimizer.uploads[:2] == (1, 5)
+
+
+def test_a_saved_model_is_loaded(tmp_path):
+    replicas = strategy(1)
+    settings = {"sync": tf_adasum.sync.Lazy(threshold=2.0)}
+    model = compiled_under(replicas, lambda: keras.optimizers.SGD(0.1), "delta", settings=settings)
+    x, y = examples(PER_REPLICA * replicas.num_replicas_in_sync)
+    model.fit(x, y, batch_size=len(x), verbose=0)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    with replicas.scope():
+        loaded = keras.models.load_model(path)
+    assert loaded.optimizer._adasum.exchange.sync == tf_adasum.sync.Lazy(threshold=2.0)
+    loaded.fit(x, y, batch_size=len(x), verbose=0)
+    assert_equal_on_ranks(loaded.trainable_variables)
+
+
+@pytest.mark.parametrize("sync", [tf_adasum.sync.Lazy(), tf_adasum.sync.GroupAveraging()])
+def test_a_configuration_makes_the_same_again(sync):
+    with strategy(1).scope():
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), sync=sync)
+        again = type(optimizer).from_config(optimizer.get_config())
+    assert again.get_config() == optimizer.get_config()
+    assert again._adasum.exchange.sync == sync
+
+
 def test_own_loops_are_refused():
     replicas = strategy(1)
     with replicas.scope():

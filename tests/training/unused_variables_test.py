@@ -157,6 +157,31 @@ def test_what_it_does_not_go_with(settings):
         tf_adasum.wrap(keras.optimizers.SGD(0.1), unused_variables=True, **settings)
 
 
+@pytest.mark.parametrize("mode", ["gradient", "delta"])
+def test_embeddings_that_some_ranks_use(mode):
+    """Rows on one rank and nothing on another: both travel whole."""
+    replicas = strategy(1)
+    with replicas.scope():
+        tables = [keras.Variable(np.ones((6, 2)), dtype="float32") for _ in range(2)]
+        optimizer = tf_adasum.wrap(
+            keras.optimizers.SGD(0.1), mode=mode, divided_loss=False, unused_variables=True
+        )
+        optimizer.build(tables)
+
+    @tf.function
+    def step():
+        rows = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([3]), tf.constant([6, 2]))
+        own = [rows if world().rank % 2 == i else None for i in range(2)]
+        replicas.run(lambda: optimizer.apply_gradients(zip(own, tables)))
+
+    step()
+    for i, table in enumerate(tables):
+        is_used = bool(range(i, world().size, 2))
+        moved = np.unique(np.nonzero(table.numpy() != 1.0)[0]).tolist()
+        assert moved == ([3] if is_used else [])
+    assert_equal_on_ranks(tables)
+
+
 def test_the_setting_is_saved():
     with strategy(1).scope():
         optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), unused_variables=True)

@@ -44,8 +44,6 @@ from tf_adasum.keras_hooks import (
 )
 
 _HOOKS = (
-    # Inside of what others put around a step.
-    earlier_gradients,
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
     # Before those that ask other ranks when training begins.
@@ -59,6 +57,8 @@ _HOOKS = (
     compiled_losses,
     compiled_steps,
     compiled_train_steps,
+    # Around the steps that are compiled, and inside of what others put around a step.
+    earlier_gradients,
     data_position,
     empty_batches,
     ended_iterators,

@@ -1,8 +1,9 @@
 """The gradients of a step's batch at earlier weights, for optimizers that compare both.
 
 Keras' `train_step` finds the gradients at the weights as they are. Before it does, the same batch
-goes through the model once more, with other values in the place of the weights: random layers draw
-what they will draw again, and what layers and metrics keep stays as it is.
+goes through the model once more, with other values in the place of the weights: layers whose seeds
+are Keras' draw the same numbers again, and what layers and metrics keep stays as it is. XLA would
+draw others, so that such a step is not compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from tf_adasum.keras_hooks import compiled_passes
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "train_step")
@@ -30,11 +33,18 @@ def install() -> None:
         asked = getattr(optimizer, "earlier_weights", None)
         context = replica_context_with_peers()
         values = None if asked is None or context is None else asked(self.trainable_weights)
-        if values is not None:
-            replica = local_replica(context)
+        if values is None:
+            return original(self, data)
+        if compiled_passes.are_wanted():
+            compiled_passes.say(self, "it finds the gradients of a batch twice")
+        with compiled_passes.none():
             gradients = _gradients(self, data, values)
+            is_idle = context.strategy.extended.idle.here()
+            if is_idle is not None:
+                gradients = zeros_if(is_idle, gradients)
+            replica = local_replica(context)
             optimizer.take_earlier_gradients(replica, self.trainable_weights, gradients)
-        return original(self, data)
+            return original(self, data)
 
     TensorFlowTrainer.train_step = train_step
 
@@ -46,13 +56,15 @@ def _gradients(model: keras.Model, data, values: list[tf.Tensor]) -> list[tf.Ten
     mapping = list(zip(model.trainable_weights, values))
     with tf.GradientTape() as tape:
         tape.watch(values)
-        with keras.StatelessScope(state_mapping=mapping):
+        with keras.StatelessScope(state_mapping=mapping, collect_losses=True):
             outputs = model(x, **options)
             loss = model._compute_loss(
                 x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True
             )
+        scaled = model.optimizer.scale_loss(loss)
+    scale = model.optimizer.scale_loss(tf.ones([]))
     zero = tf.UnconnectedGradients.ZERO
     return [
-        tf.convert_to_tensor(each)
-        for each in tape.gradient(loss, values, unconnected_gradients=zero)
+        tf.convert_to_tensor(each) / tf.cast(scale, each.dtype)
+        for each in tape.gradient(scaled, values, unconnected_gradients=zero)
     ]

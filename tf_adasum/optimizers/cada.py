@@ -9,7 +9,6 @@ import keras
 from keras import ops
 from typing_extensions import override
 
-from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
 from tf_adasum.optimizers.sync.lazy import Lazy
@@ -73,9 +72,12 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
             raise ValueError(f"Expected epsilon above 0. Received: {epsilon}.")
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self._lazy = Lazy(rule, threshold, num_moves, most_steps)
-        is_accumulated = bool(self.gradient_accumulation_steps)
-        accumulation = KerasAccumulation() if is_accumulated else Accumulation()
-        self._adasum = Parts(accumulation, self._lazy.exchange())
+        if self.gradient_accumulation_steps:
+            raise ValueError(
+                "CADA compares the gradients of a batch, and not what several add up to. Received: "
+                f"gradient_accumulation_steps={self.gradient_accumulation_steps}."
+            )
+        self._adasum = Parts(Accumulation(), self._lazy.exchange())
         self._adasum.exchange.encoding = VariableEncoding(None)
 
     @override

@@ -40,6 +40,7 @@ class LazyExchange(Exchange):
         self._places: dict[int, int] = {}
         # Of the step that is traced, by local replica: gradients at earlier weights.
         self._earlier: dict[int, list[tuple]] = {}
+        self._now: dict[int, tf.Tensor] = {}  # weights of its begin, by their places
         self._own: dict[Communicator, Communicator] = {}
         self._counts = None
 
@@ -52,7 +53,8 @@ class LazyExchange(Exchange):
         del optimizer
         self._variables = list(variables)
         self._places = {id(native_variable(each)): i for i, each in enumerate(variables)}
-        self._last, self._mean, self._weights, self._change = (self._zeros() for _ in range(4))
+        self._last, self._mean, self._weights = (self._zeros() for _ in range(3))
+        self._change = self._zeros() if self._rule == 1 else []
         self._moves = make_plain_zeros([self._num_moves], "float32")
         self._since = make_plain_zeros([], "int64")  # this rank's last upload
         self._counts = make_plain_zeros([3], "int64")  # as `Uploads` has them
@@ -69,11 +71,12 @@ class LazyExchange(Exchange):
 
     @override
     def earlier_weights(self, weights):
-        is_first = self._is_first()
-        return [
-            tf.where(is_first, tf.convert_to_tensor(each), self._weights[self._place(each)])
-            for each in weights
-        ]
+        if any(id(native_variable(each)) not in self._places for each in weights):
+            return None  # Keras says so of those that the optimizer does not know
+        # Before weight decay. A rank that has not uploaded yet has nothing to compare with.
+        self._now = {self._place(each): tf.identity(tf.convert_to_tensor(each)) for each in weights}
+        has_none = self._is_first() if self._rule == 1 else self._never_uploaded()
+        return [tf.where(has_none, now, self._weights[place]) for place, now in self._now.items()]
 
     @override
     def take_earlier_gradients(self, replica, weights, gradients):
@@ -81,13 +84,18 @@ class LazyExchange(Exchange):
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):
+        if strategy.extended.batch_share is not None:
+            raise ValueError(
+                "Lazy takes the mean of ranks that count alike. Received: a strategy with "
+                "batch_share; leave out one of the two."
+            )
         places = [self._place(each) for each in variables]
         own = self._of_rank(strategy, grads)
         earlier = self._earlier_of_rank(strategy, places)
         changes = [new - old for new, old in zip(own, earlier)]
         uploads = self._decides(changes, places, idle)
         num_uploads = self._upload(strategy.extended.communicator, own, places, uploads)
-        weights = [tf.identity(first_copy(native_variable(each))) for each in variables]
+        weights = [self._now[place] for place in places]
         self._remember(uploads, own, changes, weights, places)
         update([_on_all(strategy, self._mean[place]) for place in places])
         self._note_step(uploads, variables, weights)
@@ -98,6 +106,9 @@ class LazyExchange(Exchange):
 
     def _is_first(self) -> tf.Tensor:
         return tf.equal(self._counts[1], 0)
+
+    def _never_uploaded(self) -> tf.Tensor:
+        return tf.equal(self._counts[0], 0)
 
     def _of_rank(self, strategy, grads: Sequence) -> list[tf.Tensor]:
         """The means of the local replicas' gradients."""
@@ -132,10 +143,12 @@ class LazyExchange(Exchange):
             changes = [new - self._change[place] for new, place in zip(changes, places)]
         limit = self._threshold / self._num_moves * tf.reduce_sum(self._moves)
         is_due = tf.convert_to_tensor(self._since) >= self._most_steps
-        uploads = tf.logical_or(is_due, _norm2(changes) > limit)
+        # What is no number shows at once, as it does without this.
+        has_news = tf.logical_not(_norm2(changes) <= limit)
+        uploads = tf.reduce_any(tf.stack([is_due, has_news, self._never_uploaded()]))
         if idle is not None:  # without rows there is nothing to say
             uploads = tf.logical_and(uploads, tf.logical_not(tf.reduce_all(tf.stack(idle))))
-        return tf.logical_or(uploads, self._is_first())
+        return uploads
 
     def _upload(self, communicator, own, places, uploads) -> tf.Tensor:
         """Adds what is new in uploads to the mean; returns how many ranks uploaded."""
@@ -149,9 +162,8 @@ class LazyExchange(Exchange):
         def as_uploaded():
             for i, place in enumerate(places):
                 self._last[place].assign(own[i])
-                self._change[place].assign(changes[i])
-                if self._rule == 2:
-                    self._weights[place].assign(weights[i])
+                kept, new = (self._change, changes) if self._rule == 1 else (self._weights, weights)
+                kept[place].assign(new[i])
 
         tf.cond(uploads, as_uploaded, lambda: None)
         if self._rule == 1:

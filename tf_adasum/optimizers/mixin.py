@@ -83,7 +83,10 @@ class AdasumMixin:
         return self._adasum.exchange.earlier_weights(weights)
 
     def take_earlier_gradients(self, replica: int, weights, gradients) -> None:
-        """Is handed these gradients before the step applies its own."""
+        """Is handed these gradients before the step applies its own; treats them as those."""
+        if self._loss_is_divided():
+            gradients = scaled(gradients, self._distribution_strategy.num_replicas_in_sync)
+        gradients = self._clip_gradients(gradients)
         self._adasum.exchange.take_earlier_gradients(replica, weights, gradients)
 
     def begin_fit(self) -> None:

@@ -38,11 +38,11 @@ class ZeroGradients(Lacking):
 
     @override
     def completed(self, optimizer, grads, variables):
-        places = {id(variable): place for place, variable in enumerate(variables)}
         found: list = [None] * len(optimizer._trainable_variables)
-        for index, variable in enumerate(optimizer._trainable_variables):
-            place = places.get(id(variable))
-            found[index] = None if place is None else grads[place]
+        for grad, variable in zip(grads, variables):
+            if grad is not None:
+                # Rows become dense: a rank that lacks them can't know that others have rows.
+                found[optimizer._get_variable_index(variable)] = tf.convert_to_tensor(grad)
         replica = local_replica(tf.distribute.get_replica_context())
         self._lacking[replica] = {i for i, grad in enumerate(found) if grad is None}
         filled = [

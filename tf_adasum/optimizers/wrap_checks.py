@@ -98,7 +98,7 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
             )
     if optimizer.gradient_accumulation_steps:
         raise ValueError(
-            f"sync={name} does not go with Keras' own accumulation: use accumulate=K. Received: "
+            f"sync={name} does not go with Keras' own accumulation. Received: "
             f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps} for "
             f"{optimizer.name!r}."
         )
@@ -109,18 +109,24 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
         )
 
 
-def check_unused(optimizer, is_each_step: bool) -> None:
+def check_unused(optimizer, is_plain: bool) -> None:
     """Raises ValueError where `unused_variables` does not go with what else was asked for.
 
     Args:
         optimizer: to be wrapped.
-        is_each_step: whether replicas meet in each call.
+        is_plain: whether replicas meet in each call, and what they exchange travels as it is.
     """
-    if not is_each_step or optimizer.gradient_accumulation_steps:
+    if not is_plain or optimizer.gradient_accumulation_steps:
         raise ValueError(
             "unused_variables asks in each call which variables are in use, and each call must be "
-            "a step in which replicas meet; leave out accumulate, steps_per_sync, sync and Keras' "
-            f"gradient_accumulation_steps. Received: one of them, for {optimizer.name!r}."
+            "a step in which replicas meet; leave out accumulate, steps_per_sync, sync, "
+            "compression and Keras' gradient_accumulation_steps. Received: one of them, for "
+            f"{optimizer.name!r}."
+        )
+    if isinstance(optimizer, keras.optimizers.Adafactor):
+        raise ValueError(
+            "unused_variables keeps what an optimizer has beside each variable, which Adafactor does "
+            f"not say. Received: {optimizer.name!r}, an Adafactor."
         )
     if optimizer.built:
         raise ValueError(

@@ -75,6 +75,8 @@ class AdasumOptimizer(AdasumMixin):
             settings["compression"] = Compression.from_config(settings["compression"])
         if settings.get("sync") is not None:
             settings["sync"] = Sync.from_config(settings["sync"])
+            for decided in ("mode", "steps_per_sync"):  # by sync
+                settings.pop(decided, None)
         return wrap(optimizer, **settings)
 
 
@@ -167,8 +169,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             of a call, each in its own way and differently in each step. What a replica lacks then
             counts as a gradient of zero; a variable that no replica has a gradient for stays as it
             is, with its slots. All variables travel in each step, and which of them are in use.
-            False: all replicas have gradients of the same variables. Not with `accumulate`,
-            `steps_per_sync` and `sync`.
+            False: all replicas have gradients of the same variables. Embeddings travel whole. Not
+            with `accumulate`, `steps_per_sync`, `sync` and `compression`.
 
     Returns:
         The same optimizer.
@@ -210,14 +212,15 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             "mode": mode == "delta",
             "steps_per_sync": steps_per_sync == 1,
             "compression": compression is None,
+            "accumulate": accumulate == 1 or getattr(sync, "accumulates", False),
         }
         check_sync(sync, optimizer, **is_left)
         exchange = sync.exchange()
         exchange.sync = sync
     lacking = Lacking()
     if unused_variables:
-        is_each_step = accumulate == 1 and steps_per_sync == 1 and sync is None
-        check_unused(optimizer, is_each_step)
+        is_plain = accumulate == 1 and steps_per_sync == 1 and sync is None
+        check_unused(optimizer, is_plain and compression is None)
         lacking = ZeroGradients()
     parts = Parts(_accumulation(optimizer, accumulate), exchange, lacking)
     parts.exchange.encoding = VariableEncoding(compression)

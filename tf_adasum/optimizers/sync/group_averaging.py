@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -58,6 +59,8 @@ class GroupAveraging(Sync):
     Wait-Avoiding Group Averaging", IEEE TPDS 2021 (arXiv:2005.00124), Algorithm 2, there with
     the mean of weights; other numbers of ranks, changes since all met, and Adasum are ours.
     """
+
+    accumulates: ClassVar[bool] = True
 
     group_size: int = 4
     sync_every: int = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.optimizers.parts import Exchange
@@ -11,7 +11,13 @@ from tf_adasum.optimizers.parts import Exchange
 
 @dataclasses.dataclass(frozen=True)
 class Sync:
-    """When and with whom replicas meet; the choices are subclasses. It keeps no state."""
+    """When and with whom replicas meet; the choices are subclasses. It keeps no state.
+
+    Attributes:
+        accumulates: whether it goes with `accumulate`.
+    """
+
+    accumulates: ClassVar[bool] = False
 
     def exchange(self) -> Exchange:
         """Returns the part of an optimizer that does it."""
