@@ -125,8 +125,8 @@ def check_unused(optimizer, is_plain: bool) -> None:
         )
     if isinstance(optimizer, keras.optimizers.Adafactor):
         raise ValueError(
-            "unused_variables keeps what an optimizer has beside each variable, which Adafactor does "
-            f"not say. Received: {optimizer.name!r}, an Adafactor."
+            "unused_variables keeps what an optimizer has beside each variable, and Adafactor does "
+            f"not say what that is. Received: {optimizer.name!r}, an Adafactor."
         )
     if optimizer.built:
         raise ValueError(
