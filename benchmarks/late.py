@@ -14,10 +14,10 @@ class Late(keras.layers.Layer):
     """Passes rows on, after the time that a step takes.
 
     Args:
-        seconds: returns the time of a training step, by its number.
+        seconds: returns the time of a training step, by its number and its rows.
     """
 
-    def __init__(self, seconds: Callable[[int], float]):
+    def __init__(self, seconds: Callable[[int, int], float]):
         super().__init__()
         self._seconds = seconds
         self._steps = itertools.count()
@@ -35,5 +35,5 @@ class Late(keras.layers.Layer):
         return shape
 
     def _sleep(self, x):
-        time.sleep(self._seconds(next(self._steps)))
+        time.sleep(self._seconds(next(self._steps), len(x)))
         return x

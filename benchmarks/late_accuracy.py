@@ -76,7 +76,7 @@ def _train(
         model = keras.Sequential(
             [
                 keras.Input(task.train.inputs.shape[1:]),
-                Late(lambda step: FLAGS.late / 1000 * late[step]),
+                Late(lambda step, num_rows: FLAGS.late / 1000 * late[step]),
                 network,
             ]
         )

@@ -17,11 +17,11 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 from tabulate import tabulate
 
 import tf_adasum
+from benchmarks.late import Late
 
 FLAGS = flags.FLAGS
 flags.DEFINE_float("milliseconds", 2.0, "How long a row takes on the fast ranks.")
@@ -31,28 +31,6 @@ flags.DEFINE_integer("steps", 20, "Steps of an epoch.", lower_bound=2)
 flags.DEFINE_integer("epochs", 7, "Epochs, of which the first two are not timed.", lower_bound=3)
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
 _FEATURES = 16
-
-
-class Late(keras.layers.Layer):
-    """Passes rows on, after so many milliseconds for each."""
-
-    def __init__(self, milliseconds: float):
-        super().__init__()
-        self._seconds = milliseconds / 1000
-
-    def call(self, x):
-        """Returns x."""
-        late = tf.numpy_function(self._sleep, [x], x.dtype)
-        late.set_shape(x.shape)
-        return late
-
-    def compute_output_shape(self, shape):
-        """That of the input."""
-        return shape
-
-    def _sleep(self, x):
-        time.sleep(self._seconds * len(x))
-        return x
 
 
 class EpochTimes(keras.callbacks.Callback):
@@ -99,7 +77,8 @@ def _train(share: str | None) -> tuple[np.ndarray, list[float]]:
     strategy = tf_adasum.AdasumStrategy(batch_share=share)
     factor = FLAGS.slower if tf_adasum.rank() == 0 else 1.0
     with strategy.scope():
-        layers = [keras.Input((_FEATURES,)), Late(FLAGS.milliseconds * factor)]
+        row = FLAGS.milliseconds * factor / 1000
+        layers = [keras.Input((_FEATURES,)), Late(lambda step, num_rows: row * num_rows)]
         model = keras.Sequential([*layers, keras.layers.Dense(1)])
         model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse")
     rows = FLAGS.steps * FLAGS.batch

@@ -1,5 +1,7 @@
 #include "cc/collectives/allreduce.h"
 
+#include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,15 @@
 #include "cc/collectives/reduction_spec.h"
 
 namespace adasum {
+
+std::vector<int64_t> NumElements(const std::vector<Shape>& shapes) {
+  std::vector<int64_t> counts;
+  for (const Shape& shape : shapes) {
+    counts.push_back(
+        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
+  }
+  return counts;
+}
 
 std::string TextOf(const std::vector<Shape>& shapes) {
   std::string text;

@@ -16,6 +16,8 @@
 namespace adasum {
 
 using Shape = std::vector<int64_t>;
+// Of each tensor.
+std::vector<int64_t> NumElements(const std::vector<Shape>& shapes);
 // "[2,3], [4]".
 std::string TextOf(const std::vector<Shape>& shapes);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <numeric>
 #include <optional>
 
 #include "cc/algorithms/reduce_leaves.h"
@@ -18,15 +17,6 @@ namespace {
 
 // A result of more bytes has left the cache before its user reads it.
 constexpr int64_t kMoreThanCached = int64_t{8} << 20;
-
-Segments SegmentsOf(const std::vector<Shape>& shapes) {
-  std::vector<int64_t> num_elements;
-  for (const Shape& shape : shapes) {
-    num_elements.push_back(
-        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
-  }
-  return Segments(num_elements);
-}
 
 // The leaves of some ranks.
 std::vector<int> LeavesOf(const std::vector<int>& ranks, int num_replicas) {
@@ -44,7 +34,7 @@ class Execution {
         spec_(spec),
         context_(context),
         state_(StateOf(context)),
-        segments_(SegmentsOf(tensors.shapes)),
+        segments_(NumElements(tensors.shapes)),
         num_replicas_(static_cast<int>(tensors.inputs.size())) {}
 
   void Run() {

@@ -18,15 +18,6 @@ constexpr int64_t kAllElements = std::numeric_limits<int64_t>::max();
 // first and the last, which nothing hides, take little; many more than a message costs.
 constexpr int64_t kGroupElements = int64_t{2} << 20;
 
-std::vector<int64_t> NumElements(const std::vector<Shape>& shapes) {
-  std::vector<int64_t> counts;
-  for (const Shape& shape : shapes) {
-    counts.push_back(
-        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
-  }
-  return counts;
-}
-
 Part ToSend(const CodeSpan& codes) { return {codes.bytes, codes.num_bytes}; }
 PartOfResult ToReceive(const CodeSpan& codes) { return {codes.bytes, codes.num_bytes}; }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <string>
 
 #include "cc/collectives/rotating_groups.h"
@@ -16,15 +15,6 @@ namespace {
 constexpr int64_t kLineBytes = 64;
 
 int64_t LinesOf(int64_t num_bytes) { return (num_bytes + kLineBytes - 1) / kLineBytes; }
-
-std::vector<int64_t> NumElements(const std::vector<Shape>& shapes) {
-  std::vector<int64_t> counts;
-  for (const Shape& shape : shapes) {
-    counts.push_back(
-        std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>()));
-  }
-  return counts;
-}
 
 // Those of the tensors with one reduction.
 template <typename T>

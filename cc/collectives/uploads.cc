@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "cc/collectives/broadcast.h"
@@ -15,11 +13,6 @@
 
 namespace adasum {
 namespace {
-
-int64_t NumBytes(const Shape& shape, DType dtype) {
-  return ElementBytes(dtype) *
-         std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
-}
 
 std::vector<int> RanksThatUpload(Transport& transport, bool uploads) {
   const std::vector<std::string> said = GatherTexts(transport, uploads ? "1" : "0");
@@ -50,8 +43,8 @@ void Run(const UploadTensors& tensors, RequestContext& context) {
   Transport& transport = context.transport;
   const std::vector<int> uploaders = RanksThatUpload(transport, tensors.uploads);
   *tensors.num_uploads = static_cast<int64_t>(uploaders.size());
-  std::vector<int64_t> num_bytes;
-  for (const Shape& shape : tensors.shapes) num_bytes.push_back(NumBytes(shape, tensors.dtype));
+  std::vector<int64_t> num_bytes = NumElements(tensors.shapes);
+  for (int64_t& each : num_bytes) each *= ElementBytes(tensors.dtype);
   if (uploaders.empty()) {
     for (size_t i = 0; i < num_bytes.size(); ++i) {
       if (num_bytes[i] > 0) std::memset(tensors.outputs[i], 0, num_bytes[i]);

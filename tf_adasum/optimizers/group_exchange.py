@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
-from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
 from tf_adasum.distribute.strategy import AdasumStrategy
@@ -17,6 +16,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
+from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Lateness
 
 require_hooks(tf_values, "PerReplica")
@@ -39,6 +39,7 @@ class GroupExchange(LocalSteps):
         self.waits_for_others = waits
         # By the communicator in force: advice on a training looks at parts of the ranks.
         self._groups: dict[Communicator, _Groups] = {}
+        self._own_replicas = OwnReplicas()
         self._lateness = None
 
     @override
@@ -91,13 +92,17 @@ class GroupExchange(LocalSteps):
         reductions = self._reductions(strategy)
         groups = self._groups_of(strategy)
         own = [
-            groups.of_rank(local_results(strategy, _change, weight, start), reduction)
+            self._of_rank(strategy, local_results(strategy, _change, weight, start), reduction)
             for weight, start, reduction in zip(weights, starts, reductions)
         ]
         changes, num_behind = groups.reduce(own, reductions)
         self._note(num_behind)
         for weight, start, change in zip(weights, starts, changes):
             strategy.extended.update(weight, _set_to, args=(start, change), group=False)
+
+    def _of_rank(self, strategy, changes: tf_values.PerReplica, reduction: str) -> tf.Tensor:
+        leaves = [[change] for change in changes.values]
+        return self._own_replicas.reduce(leaves, reduction, strategy.extended.communicator)[0]
 
     def _note(self, num_behind: tf.Tensor) -> None:
         late, most = tf.unstack(self._lateness)
@@ -135,8 +140,7 @@ class GroupExchange(LocalSteps):
                 )
                 for dtype in dict.fromkeys(tf.as_dtype(each.dtype).name for each in self._weights)
             }
-            own = communicator.split(communicator.rank, name="own replicas")
-            self._groups[communicator] = _Groups(of_dtype, own)
+            self._groups[communicator] = _Groups(of_dtype)
         return self._groups[communicator]
 
 
@@ -145,18 +149,10 @@ class _Groups:
 
     Args:
         of_dtype: the rounds of tensors of each dtype.
-        own: this rank alone, whose replicas are reduced there.
     """
 
-    def __init__(self, of_dtype: dict[str, PartialAllreduce], own: Communicator):
+    def __init__(self, of_dtype: dict[str, PartialAllreduce]):
         self._of_dtype = of_dtype
-        self._own = own
-
-    def of_rank(self, changes: tf_values.PerReplica, reduction: str) -> tf.Tensor:
-        """Returns the change of this rank, from those of its local replicas."""
-        if len(changes.values) == 1:
-            return changes.values[0]
-        return allreduce_replicas([[change] for change in changes.values], reduction, self._own)[0]
 
     def reduce(
         self, tensors: Sequence[tf.Tensor], reductions: Sequence[str]

@@ -8,12 +8,11 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
-from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
-from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.uploads import sum_of_uploads
 from tf_adasum.distribute.variables import first_copy, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange, Uploads
 
 require_hooks(tf_values, "PerReplica")
@@ -41,7 +40,7 @@ class LazyExchange(Exchange):
         # Of the step that is traced, by local replica: gradients at earlier weights.
         self._earlier: dict[int, list[tuple]] = {}
         self._now: dict[int, tf.Tensor] = {}  # weights of its begin, by their places
-        self._own: dict[Communicator, Communicator] = {}
+        self._own_replicas = OwnReplicas()
         self._counts = None
 
     @override
@@ -116,13 +115,7 @@ class LazyExchange(Exchange):
             [tf.convert_to_tensor(each) for each in of_replica]
             for of_replica in zip(*map(strategy.experimental_local_results, grads))
         ]
-        if len(leaves) == 1:
-            return leaves[0]
-        communicator = strategy.extended.communicator
-        if communicator not in self._own:
-            own = communicator.split(communicator.rank, name="own replicas")
-            self._own[communicator] = own
-        return allreduce_replicas(leaves, "mean", self._own[communicator])
+        return self._own_replicas.reduce(leaves, "mean", strategy.extended.communicator)
 
     def _earlier_of_rank(self, strategy, places: Sequence[int]) -> list[tf.Tensor]:
         replicas = [dict(self._earlier.pop(i)) for i in sorted(self._earlier)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from tf_adasum.optimizers.parts import Exchange
 
 
 @dataclasses.dataclass(frozen=True)
-class Sync:
+class Sync(abc.ABC):
     """When and with whom replicas meet; the choices are subclasses. It keeps no state.
 
     Attributes:
@@ -19,9 +20,9 @@ class Sync:
 
     accumulates: ClassVar[bool] = False
 
+    @abc.abstractmethod
     def exchange(self) -> Exchange:
         """Returns the part of an optimizer that does it."""
-        raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
         """Its settings, and which it is; `from_config` makes it again."""

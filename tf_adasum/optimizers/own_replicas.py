@@ -1,0 +1,28 @@
+"""The replicas of one rank become one, without other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
+from tf_adasum.collectives.communicator import Communicator
+
+
+class OwnReplicas:
+    """This rank alone, in each communicator that it is part of; made by all ranks alike."""
+
+    def __init__(self):
+        self._alone: dict[Communicator, Communicator] = {}
+
+    def reduce(
+        self, leaves: Sequence[Sequence[tf.Tensor]], reduction: str, communicator: Communicator
+    ) -> list[tf.Tensor]:
+        """Returns the reduction of a list of tensors for each local replica; of one, the list."""
+        if len(leaves) == 1:
+            return list(leaves[0])
+        if communicator not in self._alone:
+            alone = communicator.split(communicator.rank, name="own replicas")
+            self._alone[communicator] = alone
+        return allreduce_replicas(leaves, reduction, self._alone[communicator])
