@@ -7,6 +7,7 @@
 
 #include "cc/algorithms/collective_context.h"
 #include "cc/collectives/compressed_scratch.h"
+#include "cc/collectives/deadline_round.h"
 #include "cc/collectives/hierarchy.h"
 #include "cc/collectives/leaves.h"
 #include "cc/collectives/partial_rounds.h"
@@ -27,6 +28,7 @@ struct CollectiveState : RequestState {
   CompressedScratch compressed_scratch;
   SparseScratch sparse_scratch;
   PartialRounds partial_rounds;
+  DeadlineState deadline_state;
   std::unique_ptr<RequestState> state_among;  // of allreduces among some ranks
   StreamingStorePolicy streaming_store_policy;
   Tuning tuning;

@@ -4,6 +4,17 @@
 
 namespace adasum {
 
+namespace {
+
+[[noreturn]] void RefuseToStart() {
+  throw Error(ErrorCode::kInternal, "This transport's messages come in order.");
+}
+
+}  // namespace
+
+std::unique_ptr<Transfer> Transport::Start(const Send&) { RefuseToStart(); }
+std::unique_ptr<Transfer> Transport::Start(const Recv&) { RefuseToStart(); }
+
 void Transport::PairwiseBarrier(int peer) {
   char mine = 0, theirs = 0;
   SendRecv({peer, &mine, 1}, {peer, &theirs, 1});

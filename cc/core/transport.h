@@ -3,6 +3,7 @@
 #define ADASUM_CORE_TRANSPORT_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace adasum {
@@ -23,6 +24,8 @@ struct Recv {
   int lane = 0;
 };
 
+// Lanes between two ranks: those of 63 replicas in each process.
+constexpr int kMaxLanes = 1 << 12;
 // The longest message worth sending over a network.
 constexpr int64_t kMessageBytes = int64_t{64} << 20;
 // How much is exchanged at a time over a network if exchanges are posted ahead, and how many of
@@ -37,6 +40,16 @@ constexpr int64_t kShortBytes = int64_t{4} << 10;
 // What a core's cache holds of each of the things that are read and written in one chunk, where
 // ranks read each other's memory.
 constexpr int64_t kCachedBytes = int64_t{256} << 10;
+
+// A message that was begun by itself. Its memory stays where it is until it is done.
+class Transfer {
+ public:
+  // Gives up what is not done. Of a message that was never sent nothing remains; else see
+  // Transport::HasAbandoned.
+  virtual ~Transfer() = default;
+  // True when it is done; never waits.
+  virtual bool Progress() = 0;
+};
 
 // One rank's end of the wire. Used by one thread at a time. Every call returns or throws within
 // the WaitControl of the transport.
@@ -76,6 +89,12 @@ class Transport {
   // under way. They are the next to be made, in this order. An exchange that was not announced
   // waits for everything; so does any where arithmetic is done when its calls return.
   virtual void Announce(int64_t /*num_exchanges*/) {}
+
+  // Begins a message that waits for no other one: it may come before those that were begun earlier,
+  // or much later. No other between the two ranks that is under way has its lane, which is not 0.
+  // Throws Internal where messages come in order alone.
+  virtual std::unique_ptr<Transfer> Start(const Send& send);
+  virtual std::unique_ptr<Transfer> Start(const Recv& recv);
 
   // Returns when the peer has called it too: all that it sent before is there, and all that it was
   // sent before is read.

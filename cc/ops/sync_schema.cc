@@ -23,6 +23,36 @@ absl::Status PartialAllreduceShapes(InferenceContext* context) {
   return absl::OkStatus();
 }
 
+absl::Status DeadlineAllreduceShapes(InferenceContext* context) {
+  const int num_tensors = (context->num_outputs() - 1) / 2;
+  for (int i = 0; i < num_tensors; ++i) {
+    context->set_output(i, context->input(1 + i));
+    context->set_output(num_tensors + i, context->input(1 + i));
+  }
+  context->set_output(2 * num_tensors, context->Scalar());
+  return absl::OkStatus();
+}
+
+REGISTER_OP("AdasumDeadlineAllreduce")
+    .Input("communicator: resource")
+    .Input("inputs: num_tensors * T")
+    .Output("outputs: num_tensors * T")
+    .Output("left_out: num_tensors * T")
+    .Output("share: double")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Attr("num_tensors: int >= 1")
+    .Attr("reductions: list(string) >= 1")
+    .Attr("milliseconds: float")
+    .Attr("max_left_out: float")
+    .Attr("tensor_name: string")
+    .Attr("caller_waits: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(DeadlineAllreduceShapes)
+    .Doc(
+        "Reduces a list of tensors, each by its own reduction, without the chunks that are not "
+        "there in time, on all ranks alike. left_out: what of this rank's tensors is not in the "
+        "outputs, else zero. share: of all ranks' elements, how many were left out.");
+
 REGISTER_OP("AdasumPartialAllreduce")
     .Input("communicator: resource")
     .Input("inputs: num_tensors * T")

@@ -43,6 +43,9 @@ class HostTransport : public Transport {
   int64_t MostPosted(int peer) const override {
     return IsShared(peer, 0) ? 0 : mpi_->MostPosted(peer);
   }
+  // By MPI, also between ranks that share memory.
+  std::unique_ptr<Transfer> Start(const Send& send) override { return mpi_->Start(send); }
+  std::unique_ptr<Transfer> Start(const Recv& recv) override { return mpi_->Start(recv); }
   bool TakesDeviceMemory(int peer) const override {
     return !IsShared(peer, 0) && mpi_->TakesDeviceMemory(peer);
   }

@@ -23,9 +23,6 @@
 
 namespace adasum {
 
-// Lanes of one group: those of 63 replicas in each process.
-constexpr int kMaxLanes = 1 << 12;
-
 // Messages that nobody looks at, to be received whenever they come.
 class LastMessages {
  public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "cc/core/error.h"
 
@@ -31,6 +33,8 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> 
 }
 
 void MpiTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
+  // What is late may come when the number has been given to another group.
+  if (num_started_ > 0 || has_abandoned_) return;
   auto last = std::make_unique<LastMessages>();
   for (int peer : peers) {
     last->Expect(world_->comm(), members_[peer].world_rank, Tag(rank_, 0), num_bytes);
@@ -131,6 +135,38 @@ bool MpiTransport::HasArrived() {
 
 void MpiTransport::Post(const Send& send, const Recv& recv) {
   posted_.emplace_back(this, send, recv, Memory::kCallers, kEagerBytes);
+}
+
+class MpiTransport::Started : public Transfer {
+ public:
+  Started(MpiTransport* transport, const Send& send, const Recv& recv)
+      : transport_(transport), pending_(std::in_place, transport, send, recv, Memory::kCallers) {
+    ++transport_->num_started_;
+  }
+  ~Started() override {
+    if (pending_) End();
+  }
+  bool Progress() override {
+    if (pending_ && pending_->Progress()) End();
+    return !pending_;
+  }
+
+ private:
+  void End() {
+    pending_.reset();
+    --transport_->num_started_;
+  }
+
+  MpiTransport* transport_;
+  std::optional<Pending> pending_;  // until it is done
+};
+
+std::unique_ptr<Transfer> MpiTransport::Start(const Send& send) {
+  return std::make_unique<Started>(this, send, Recv{send.peer, nullptr, 0});
+}
+
+std::unique_ptr<Transfer> MpiTransport::Start(const Recv& recv) {
+  return std::make_unique<Started>(this, Send{recv.peer, nullptr, 0}, recv);
 }
 
 const void* MpiTransport::Exchange(const Send& send, const Recv& recv) {

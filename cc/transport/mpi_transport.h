@@ -22,8 +22,8 @@ class MpiTransport : public Transport {
     int context;
   };
   // `members` are in group order, this process included; its context was taken from the world's
-  // contexts, and Conclude gives it back. MPI is handed device memory if it takes any and
-  // `wants_device_memory`. `waits` must outlive the transport.
+  // contexts, and Conclude gives it back unless something is under way. MPI is handed device memory
+  // if it takes any and `wants_device_memory`. `waits` must outlive the transport.
   MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> members,
                const WaitControl& waits, bool wants_device_memory = true);
 
@@ -39,8 +39,10 @@ class MpiTransport : public Transport {
   void Post(const Send& send, const Recv& recv) override;
   int64_t MostPosted(int) const override { return kMostPosted; }
   bool HasPosted() const { return !posted_.empty(); }
-  // What was posted and not exchanged is under way still.
-  bool HasAbandoned() const override { return has_abandoned_ || HasPosted(); }
+  std::unique_ptr<Transfer> Start(const Send& send) override;
+  std::unique_ptr<Transfer> Start(const Recv& recv) override;
+  // What was posted and not exchanged, or started, is under way still.
+  bool HasAbandoned() const override { return has_abandoned_ || HasPosted() || num_started_ > 0; }
   int64_t ShortBytes() const override { return kShortBytes; }
   // Of lane 0.
   bool HasArrived() override;
@@ -85,6 +87,8 @@ class MpiTransport : public Transport {
   };
 
  private:
+  class Started;
+
   void Await(Pending& pending, int peer) const;
   // Of a message that rank `receiver` of the group gets.
   int Tag(int receiver, int lane) const;
@@ -97,7 +101,8 @@ class MpiTransport : public Transport {
   const bool takes_device_memory_;
   int rank_ = -1;
   std::atomic<bool> has_abandoned_{false};
-  std::deque<Pending> posted_;  // last, as they tell this transport what they abandon
+  std::atomic<int> num_started_{0};  // of Start, and not done
+  std::deque<Pending> posted_;       // last, as they tell this transport what they abandon
 };
 
 }  // namespace adasum

@@ -2,6 +2,8 @@
 #ifndef ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
 #define ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
 
+#include <memory>
+
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 
@@ -25,6 +27,8 @@ class TracedTransport : public Transport {
   }
   void Post(const Send& send, const Recv& recv) override { inner_->Post(send, recv); }
   int64_t MostPosted(int peer) const override { return inner_->MostPosted(peer); }
+  std::unique_ptr<Transfer> Start(const Send& send) override { return inner_->Start(send); }
+  std::unique_ptr<Transfer> Start(const Recv& recv) override { return inner_->Start(recv); }
   void PairwiseBarrier(int peer) override {
     TimelineSpan span(timeline_, "barrier", peer, 0);
     inner_->PairwiseBarrier(peer);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from typing import Any
 
@@ -85,3 +86,25 @@ def checked_int(what: str, value: Any, least: int, most: int) -> int:
     if not least <= number <= most:
         raise ValueError(line())
     return number
+
+
+def checked_float(what: str, value: Any, least: float, most: float) -> float:
+    """Returns a float of Python for any real number, such as NumPy's.
+
+    Args:
+        what: the name of the argument.
+        value: what the user passed.
+        least: the smallest number that is allowed.
+        most: the largest one.
+
+    Raises:
+        TypeError: it is no number, or a bool.
+        ValueError: it is out of range, or NaN.
+    """
+    expected = f"{what} to be a number from {least:g} to {most:g}"
+    line = refusal(expected, shown(value), "Pass such a number.")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(line)
+    if not least <= value <= most:
+        raise ValueError(line)
+    return float(value)

@@ -58,7 +58,7 @@ def metric_variables(model: keras.Model) -> list[StateVariable]:
 
 
 def residual_variables(model: keras.Model) -> list[StateVariable]:
-    """Returns what the encoding of exchanged tensors has lost; each replica's own."""
+    """Returns what has not gone into an exchange yet; each replica's own."""
     listed = [each for optimizer in optimizers_held_by(model) for each in _residuals(optimizer)]
     return _described([(each, True) for each in listed], "residual")
 
@@ -111,9 +111,7 @@ def parts_of(optimizer: keras.optimizers.Optimizer):
 
 def _residuals(optimizer: keras.optimizers.Optimizer) -> list[tf.Variable]:
     parts = parts_of(optimizer)
-    if parts is None or parts.exchange.encoding is None:
-        return []
-    return parts.exchange.encoding.variables
+    return [] if parts is None else parts.exchange.residuals
 
 
 def _described(listed: list[tuple[keras.Variable, bool]], what: str) -> list[StateVariable]:

@@ -77,7 +77,7 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
                 "CADA compares the gradients of a batch, and not what several add up to. Received: "
                 f"gradient_accumulation_steps={self.gradient_accumulation_steps}."
             )
-        self._adasum = Parts(Accumulation(), self._lazy.exchange())
+        self._adasum = Parts(Accumulation(), self._lazy.exchange("gradient"))
         self._adasum.exchange.encoding = VariableEncoding(None)
 
     @override

@@ -67,12 +67,7 @@ def reduce_changes(
         as_rows: whether the rows of each that changed travel, which may be few.
         idle: whether the change of each local replica counts as zero; None if none does.
     """
-    deltas = [
-        local_results(strategy, _step_back, variable, old)
-        for variable, old in zip(variables, before)
-    ]
-    if idle is not None:
-        deltas = _without_idle(strategy, deltas, idle)
+    deltas = take_changes(strategy, variables, before, idle)
     changes = list(zip(deltas, variables, as_rows))
     dense = [(delta, variable) for delta, variable, has_rows in changes if not has_rows]
     if dense:
@@ -81,6 +76,25 @@ def reduce_changes(
     add_changed_rows(
         strategy, [(delta, variable) for delta, variable, has_rows in changes if has_rows]
     )
+
+
+def take_changes(
+    strategy: tf.distribute.Strategy,
+    variables: Sequence,
+    before: Sequence,
+    idle: Sequence[tf.Tensor] | None,
+) -> list[tf_values.PerReplica]:
+    """Returns w - w_before of each local replica, and sets w = w_before; see `reduce_changes`."""
+    changes = [
+        local_results(strategy, _step_back, variable, old)
+        for variable, old in zip(variables, before)
+    ]
+    return changes if idle is None else _without_idle(strategy, changes, idle)
+
+
+def on_all(strategy: tf.distribute.Strategy, value: tf.Tensor) -> tf_values.PerReplica:
+    """Returns a value that is the same on all local replicas."""
+    return tf_values.PerReplica([value] * len(strategy.extended.worker_devices))
 
 
 def local_results(strategy, function, variable, *args) -> tf_values.PerReplica:

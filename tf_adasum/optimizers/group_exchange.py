@@ -17,7 +17,7 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.own_replicas import OwnReplicas
-from tf_adasum.optimizers.parts import Lateness
+from tf_adasum.optimizers.tallies import Lateness
 
 require_hooks(tf_values, "PerReplica")
 

@@ -12,8 +12,10 @@ from tf_adasum.collectives.uploads import sum_of_uploads
 from tf_adasum.distribute.variables import first_copy, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.optimizers.exchanges import on_all
 from tf_adasum.optimizers.own_replicas import OwnReplicas
-from tf_adasum.optimizers.parts import Exchange, Uploads
+from tf_adasum.optimizers.parts import Exchange
+from tf_adasum.optimizers.tallies import Uploads
 
 require_hooks(tf_values, "PerReplica")
 
@@ -96,7 +98,7 @@ class LazyExchange(Exchange):
         num_uploads = self._upload(strategy.extended.communicator, own, places, uploads)
         weights = [self._now[place] for place in places]
         self._remember(uploads, own, changes, weights, places)
-        update([_on_all(strategy, self._mean[place]) for place in places])
+        update([on_all(strategy, tf.convert_to_tensor(self._mean[place])) for place in places])
         self._note_step(uploads, variables, weights)
         self._count(strategy.extended.communicator.size, uploads, num_uploads)
 
@@ -186,9 +188,3 @@ class LazyExchange(Exchange):
 
 def _norm2(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.add_n([tf.reduce_sum(tf.square(tf.cast(each, tf.float32))) for each in tensors])
-
-
-def _on_all(strategy, variable: tf.Variable) -> tf_values.PerReplica:
-    """A gradient that is the same on all local replicas."""
-    value = tf.convert_to_tensor(variable)
-    return tf_values.PerReplica([value] * len(strategy.extended.worker_devices))

@@ -17,7 +17,8 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
 from tf_adasum.optimizers.keras_steps import KerasSteps
-from tf_adasum.optimizers.parts import Exchange, Lacking, Lateness, Parts, Uploads
+from tf_adasum.optimizers.parts import Exchange, Lacking, Parts
+from tf_adasum.optimizers.tallies import Lateness, LeftOut, Uploads
 
 require_hooks(
     TFOptimizer,
@@ -77,6 +78,11 @@ class AdasumMixin:
     def uploads(self) -> Uploads | None:
         """How often this rank uploaded (`adasum.sync.Lazy`); None where all do in each step."""
         return self._adasum.exchange.uploads
+
+    @property
+    def left_out(self) -> LeftOut:
+        """How much was left out of the exchanges (`adasum.sync.Deadline`)."""
+        return self._adasum.exchange.left_out
 
     def earlier_weights(self, weights) -> list | None:
         """Returns values of weights at which a step is to find gradients, too; None: at none."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from tf_adasum.distribute.asked import Encoding, Measure
+from tf_adasum.optimizers.tallies import Lateness, LeftOut, Uploads
 
 
 class Accumulation:
@@ -126,33 +127,6 @@ class Lacking:
         return {}
 
 
-class Lateness(NamedTuple):
-    """How late a rank's steps came to exchanges that wait for nobody.
-
-    Attributes:
-        num_late: steps that came when their exchange was over.
-        most_behind: the most exchanges that were over when a step came.
-    """
-
-    num_late: int
-    most_behind: int
-
-
-class Uploads(NamedTuple):
-    """How often a rank uploaded what it had.
-
-    Attributes:
-        num_uploads: steps in which it did.
-        num_steps: all steps.
-        num_vectors: how many times as many bytes as a gradient has all ranks together have sent:
-            in a step in which U > 0 of P ranks upload P + U - 2, else none.
-    """
-
-    num_uploads: int
-    num_steps: int
-    num_vectors: int
-
-
 class Exchange:
     """What replicas exchange, and when; this one exchanges nothing.
 
@@ -184,6 +158,16 @@ class Exchange:
     def uploads(self) -> Uploads | None:
         """Of this rank's steps so far, read eagerly; None where all upload in each step."""
         return None
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Of all steps so far, read eagerly; the same on all ranks."""
+        return LeftOut(0, 0.0, 0.0)
+
+    @property
+    def residuals(self) -> list:
+        """What has not been exchanged yet of what each replica had; as `Residual` has it."""
+        return [] if self.encoding is None else self.encoding.variables
 
     def earlier_weights(self, weights: Sequence) -> list[tf.Tensor] | None:
         """Returns values for a model's weights, at which its step also finds gradients; or None.

@@ -75,8 +75,9 @@ class AdasumOptimizer(AdasumMixin):
             settings["compression"] = Compression.from_config(settings["compression"])
         if settings.get("sync") is not None:
             settings["sync"] = Sync.from_config(settings["sync"])
-            for decided in ("mode", "steps_per_sync"):  # by sync
-                settings.pop(decided, None)
+            settings.pop("steps_per_sync", None)  # decided by sync
+            if not settings["sync"].has_modes:
+                settings.pop("mode", None)
         return wrap(optimizer, **settings)
 
 
@@ -163,8 +164,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             feedback; None: as it is. `callbacks.BackupAndRestore` keeps the residuals, Keras' files
             do not.
         sync: when and with whom replicas meet, such as `adasum.sync.GroupAveraging()`, which says
-            what is exchanged then; not with the other settings of that, which are `mode`,
-            `steps_per_sync` and `compression`. None: all, as these say.
+            what is exchanged then; not with the other settings of that, which are `mode` (but with
+            `Deadline`), `steps_per_sync` and `compression`. None: all, as these say.
         unused_variables: whether replicas may lack gradients of variables, or leave variables out
             of a call, each in its own way and differently in each step. What a replica lacks then
             counts as a gradient of zero; a variable that no replica has a gradient for stays as it
@@ -209,13 +210,13 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     exchange = _exchange(mode, steps_per_sync)
     if sync is not None:
         is_left = {
-            "mode": mode == "delta",
+            "mode": mode == "delta" or getattr(sync, "has_modes", False),
             "steps_per_sync": steps_per_sync == 1,
             "compression": compression is None,
             "accumulate": accumulate == 1 or getattr(sync, "accumulates", False),
         }
         check_sync(sync, optimizer, **is_left)
-        exchange = sync.exchange()
+        exchange = sync.exchange(mode)
         exchange.sync = sync
     lacking = Lacking()
     if unused_variables:

@@ -76,5 +76,6 @@ class GroupAveraging(Sync):
             raise TypeError(refusal("wait to be a bool", shown(self.wait), "Pass True or False."))
 
     @override
-    def exchange(self) -> GroupExchange:
+    def exchange(self, mode: str) -> GroupExchange:
+        del mode
         return GroupExchange(self.group_size, self.sync_every, self.wait)

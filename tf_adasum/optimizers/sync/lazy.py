@@ -68,5 +68,6 @@ class Lazy(Sync):
             raise ValueError(refusal("threshold above 0", shown(self.threshold), "Pass 1.0, say."))
 
     @override
-    def exchange(self) -> LazyExchange:
+    def exchange(self, mode: str) -> LazyExchange:
+        del mode
         return LazyExchange(self.rule, self.threshold, self.num_moves, self.most_steps)

@@ -16,13 +16,15 @@ class Sync(abc.ABC):
 
     Attributes:
         accumulates: whether it goes with `accumulate`.
+        has_modes: whether `mode` says what is exchanged; else the choice does.
     """
 
     accumulates: ClassVar[bool] = False
+    has_modes: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def exchange(self) -> Exchange:
-        """Returns the part of an optimizer that does it."""
+    def exchange(self, mode: str) -> Exchange:
+        """Returns the part of an optimizer that does it, in `wrap`'s mode if it has modes."""
 
     def get_config(self) -> dict[str, Any]:
         """Its settings, and which it is; `from_config` makes it again."""
