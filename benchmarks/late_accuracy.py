@@ -17,13 +17,12 @@ import sys
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 from tabulate import tabulate
 
 import tf_adasum
+from benchmarks import trained
 from benchmarks.late import Late
-from experiments import tasks
 
 FLAGS = flags.FLAGS
 flags.DEFINE_float("often", 0.3, "Share of its steps in which a rank is late.")
@@ -66,30 +65,18 @@ def _train(
     reduction: str, rate: float, shares: list[int] | None, sync, often: float, seed: int
 ) -> tuple[float, float]:
     """The accuracy, and the share of this rank's steps that came late."""
-    task = tasks.generated()
     random = np.random.default_rng([seed, tf_adasum.rank()])
     late = random.random(1_000_000) < often
+    layer = Late(lambda step, num_rows: FLAGS.late / 1000 * late[step])
     strategy = tf_adasum.AdasumStrategy(reductions=[(".*", reduction)], batch_share=shares)
-    with strategy.scope():
-        keras.utils.set_random_seed(seed)
-        network = task.build()
-        model = keras.Sequential(
-            [
-                keras.Input(task.train.inputs.shape[1:]),
-                Late(lambda step, num_rows: FLAGS.late / 1000 * late[step]),
-                network,
-            ]
-        )
-        optimizer = keras.optimizers.SGD(rate, momentum=0.9)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(tf_adasum.wrap(optimizer, sync=sync), loss)
-    batch = FLAGS.batch * tf_adasum.size()
-    data = tf.data.Dataset.from_tensor_slices((task.train.inputs, task.train.labels))
-    data = data.shuffle(len(task.train.labels), seed=seed).batch(batch, drop_remainder=True)
-    model.fit(data, epochs=FLAGS.epochs, verbose=0)
-    logits = network(task.test.inputs).numpy()
-    accuracy = float(np.mean(logits.argmax(axis=1) == task.test.labels))
-    return accuracy, model.optimizer.lateness.num_late / int(model.optimizer.iterations.numpy())
+
+    def make_optimizer() -> keras.optimizers.Optimizer:
+        return keras.optimizers.SGD(rate, momentum=0.9)
+
+    accuracy, optimizer = trained.accuracy(
+        strategy, make_optimizer, sync, seed, FLAGS.epochs, FLAGS.batch, [layer]
+    )
+    return accuracy, optimizer.lateness.num_late / int(optimizer.iterations.numpy())
 
 
 def _report(found) -> None:
