@@ -30,11 +30,25 @@ def host_list(text: str) -> str:
     return text
 
 
-def hosts_of_file(path: str) -> str:
-    """Returns the hosts that a file lists, as -H takes them."""
+class HostsOfFile(str):
+    """The hosts that a file lists, as -H takes them.
+
+    Attributes:
+      shares: what share of each batch every rank of a host gets, by the host's name; empty where
+        the file says nothing of it.
+    """
+
+    shares: dict[str, float]
+
+
+def hosts_of_file(path: str) -> HostsOfFile:
+    """Returns the hosts that a file lists."""
     try:
-        with open(path) as lines:
-            return host_list(hosts.hosts_of_lines(lines))
+        with open(path) as file:
+            lines = file.readlines()
+        listed = HostsOfFile(host_list(hosts.hosts_of_lines(lines)))
+        listed.shares = hosts.shares_of_lines(lines)
+        return listed
     except OSError as error:
         raise argparse.ArgumentTypeError(
             f"expected a file of hosts. Received: {path}: {error.strerror}"

@@ -72,12 +72,15 @@ def _start(
     num_restarts: int,
 ) -> Ended:
     """Starts the ranks once, and waits for their end."""
+    shares = getattr(options.hosts, "shares", {})
     options = argparse.Namespace(**{**vars(options), **places._asdict()})
     ranks_here = mpirun.number_here(options)
     environment = mpirun.rank_environment(os.environ, ranks_here)
     environment[requests.RESTARTS_VARIABLE] = str(num_restarts)
     if options.stall_warning is not None:
         environment[mpirun.STALL_WARNING_VARIABLE] = str(options.stall_warning)
+    if shares:
+        environment[mpirun.SHARES_VARIABLE] = mpirun.rank_shares(options, shares)
     if mpirun.build_info().MPI_LIBRARY:
         # Also for programs that import mpi4py before tf_adasum.
         environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
@@ -163,7 +166,8 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
         type=argument_types.hosts_of_file,
         dest="hosts",
         metavar="FILE",
-        help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS",
+        help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS; share=NUMBER behind "
+        "it is for AdasumStrategy(batch_share='hostfile')",
     )
     parser.add_argument(
         "--stdin",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
@@ -71,6 +71,58 @@ def _slots_of(word: str, line: str) -> str:
     if not number.isdecimal():
         raise ValueError(f"expected slots=RANKS. Received: {line.strip()!r}")
     return number
+
+
+def shares_of_lines(lines: Iterable[str]) -> dict[str, float]:
+    """Returns what share of each batch every rank of a host gets, where a host file says so.
+
+    Args:
+      lines: as `hosts_of_lines` takes them; `share=NUMBER` is a word of a line. Hosts without one
+        have 1 where others have any.
+
+    Raises:
+      ValueError: if share= is not followed by a number above 0.
+    """
+    shares, are_given = {}, False
+    for line in lines:
+        name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
+        if name:
+            given = [word.removeprefix("share=") for word in words if word.startswith("share=")]
+            shares[name.partition(":")[0]] = _share_of(given[-1], line) if given else 1.0
+            are_given = are_given or bool(given)
+    return shares if are_given else {}
+
+
+def _share_of(number: str, line: str) -> float:
+    try:
+        share = float(number)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < float("inf"):
+        raise ValueError(f"expected share=NUMBER, above 0. Received: {line.strip()!r}")
+    return share
+
+
+def shares_of_ranks(ranks: int | None, hosts: str, shares: Mapping[str, float]) -> list[float]:
+    """Returns the share of each rank, as mpirun fills the hosts: one slot after the other.
+
+    Args:
+      ranks: number of ranks; None for as many as slots.
+      hosts: what -H says, host[:ranks],...
+      shares: what `shares_of_lines` returned.
+
+    Raises:
+      ValueError: if there are more ranks than slots, so that mpirun puts them where it likes.
+    """
+    of_slots = [
+        shares[entry.partition(":")[0]] for entry in hosts.split(",") for _ in range(slots(entry))
+    ]
+    if ranks is not None and ranks > len(of_slots):
+        raise ValueError(
+            f"expected slots for all ranks where hosts have share=. Received: {ranks} ranks, "
+            f"{len(of_slots)} slots"
+        )
+    return of_slots[:ranks]
 
 
 def names_hosts(words: list[str]) -> bool:

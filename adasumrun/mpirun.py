@@ -41,6 +41,21 @@ HYDRA_INPUTS = {
 # After how many seconds of waiting ranks say who is missing (tf_adasum/collectives/stalls.py).
 STALL_WARNING_VARIABLE = "TF_ADASUM_STALL_WARNING_SECONDS"
 VERBOSE_VARIABLE = "TF_ADASUM_VERBOSE"
+# Of each rank, where the host file says so (tf_adasum/distribute/batch_share.py).
+SHARES_VARIABLE = "TF_ADASUM_BATCH_SHARES"
+# What begins mpirun's options that say which rank goes where: Open MPI's, then Hydra's.
+_ORDERS = (
+    "map-by",
+    "rank-by",
+    "rankfile",
+    "rf",
+    "rr",
+    "bynode",
+    "pernode",
+    "npernode",
+    "ppr",
+    "ppn",
+)
 
 
 class LaunchError(Exception):
@@ -100,6 +115,30 @@ def command_line(
     else:
         command += preload.command(environment)
     return command + _program(options.program, number_here(options) is not None)
+
+
+def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:
+    """Returns the value of SHARES_VARIABLE.
+
+    Args:
+      options: where this start's ranks go (np, hosts), and mpi_args.
+      shares: of the hosts, by name.
+
+    Raises:
+      LaunchError: if mpirun may put ranks elsewhere.
+    """
+    words = [word.lstrip("-").partition("=")[0] for word in shlex.split(options.mpi_args)]
+    order = next((word for word in words if word in _ORDERS), None)
+    if order is not None:
+        raise LaunchError(
+            "expected ranks in the order of the hosts, which have share= in the host file. "
+            f"Received: {order} in --mpi-args. Pass AdasumStrategy(batch_share=[...]) instead"
+        )
+    try:
+        numbers = hosts.shares_of_ranks(options.np, options.hosts, shares)
+    except ValueError as error:
+        raise LaunchError(str(error)) from error
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:

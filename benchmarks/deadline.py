@@ -1,7 +1,8 @@
 """Times steps of `fit` where some chunks are late on the wire.
 
     bazel build //benchmarks:liblate_wire.so
-    adasumrun -np 4 env LD_PRELOAD=$PWD/bazel-bin/benchmarks/liblate_wire.so python -m benchmarks.deadline
+    late_wire=$PWD/bazel-bin/benchmarks/liblate_wire.so
+    adasumrun -np 4 env LD_PRELOAD=$late_wire python -m benchmarks.deadline
 
 The preloaded library lets chunks be late, each by one of its messages. A layer sleeps in each step,
 so that ranks need no core for what they compute. Rows, which take turns: all in one allreduce, of

@@ -1,12 +1,12 @@
 """What trainings learn where late chunks are left out.
 
     bazel build //benchmarks:liblate_wire.so
-    adasumrun -np 4 env LD_PRELOAD=$PWD/bazel-bin/benchmarks/liblate_wire.so \\
-        python -m benchmarks.deadline_accuracy
+    late_wire=$PWD/bazel-bin/benchmarks/liblate_wire.so
+    adasumrun -np 4 env LD_PRELOAD=$late_wire python -m benchmarks.deadline_accuracy
 
-Rows: all in one allreduce; chunks of which some are late, with a deadline and a bound each. Columns:
-the median over seeds of the accuracy on test examples, the least and the largest, the distance of
-the medians to that of the first row, and the mean share that was left out of a step.
+Rows: all in one allreduce; chunks of which some are late, with a deadline and a bound each.
+Columns: the median over seeds of the accuracy on test examples, the least and the largest, the
+distance of the medians to that of the first row, and the mean share that was left out of a step.
 """
 
 import os

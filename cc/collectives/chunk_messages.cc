@@ -6,9 +6,10 @@
 namespace adasum {
 namespace {
 
-// Under way to one peer at a time; or one message, if that is longer.
-constexpr int64_t kUnderWayBytes = int64_t{1} << 20;
-constexpr int kMostUnderWay = 8;
+// Under way to one peer at a time; or one message, if that is longer. Fewer would have ranks that
+// share a core wait for each other's turn after every few messages.
+constexpr int64_t kUnderWayBytes = int64_t{512} << 10;
+constexpr int kMostUnderWay = 32;
 
 }  // namespace
 

@@ -58,43 +58,6 @@ def test_hosts_and_their_slots(monkeypatch):
     assert "--oversubscribe" in _command(monkeypatch, "openmpi", "-H", "a,b", "-np", "3", "sh")
 
 
-def test_hosts_of_a_file(tmp_path):
-    path = tmp_path / "hosts"
-    path.write_text(
-        "# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\nd slots = 4\ne slots= 5 max_slots =9\n"
-    )
-    assert cli._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c,d:4,e:5"
-    assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "expected a host on some line. Received: none"),
-        ("# nothing\n", "expected a host on some line. Received: none"),
-        ("a\nb slots=many\n", "expected slots=RANKS. Received: 'b slots=many'"),
-        ("a slots =\n", "expected slots=RANKS. Received: 'a slots ='"),
-        ("a slots=0\n", "expected HOST or HOST:RANKS. Received: 'a:0'"),
-        ("a\n???\n", "expected HOST or HOST:RANKS. Received: '???'"),
-    ],
-)
-def test_a_file_without_hosts_is_refused(tmp_path, text, said, capsys):
-    path = tmp_path / "hosts"
-    path.write_text(text)
-    with pytest.raises(SystemExit) as ended:
-        cli._parse(["--hostfile", str(path), "sh"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith(f"error: argument --hostfile: {path}: {said}\n")
-
-
-def test_a_file_of_hosts_that_is_not_there(tmp_path, capsys):
-    path = tmp_path / "none"
-    with pytest.raises(SystemExit):
-        cli._parse(["--hostfile", str(path), "sh"])
-    wanted = f"expected a file of hosts. Received: {path}: No such file or directory\n"
-    assert capsys.readouterr().err.endswith(wanted)
-
-
 @pytest.mark.parametrize("text", ["", "a,,b", "a:0", "a:-1", "a:two", "-oProxyCommand=sh", "a b"])
 def test_hosts_are_names(text, capsys):
     """What looks like an option would be one of ssh's."""

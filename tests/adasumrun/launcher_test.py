@@ -35,6 +35,22 @@ def test_starts_the_ranks(ranks):
     assert lines == [f"rank {rank} of {ranks}" for rank in range(ranks)]
 
 
+def test_shares_of_the_host_file_reach_the_strategies(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text("localhost slots=1 share=1\n127.0.0.1 slots=2 share=3\n")
+    program = "import tf_adasum; strategy = tf_adasum.AdasumStrategy(batch_share='hostfile'); "
+    program += "print([round(7 * share, 6) for share in strategy.batch_shares])"
+    done = _run("--hostfile", str(path), "--timeout=50", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[1.0, 3.0, 3.0]"] * 3
+    done = _run("-np", "2", "--timeout=50", sys.executable, "-c", program)
+    assert done.returncode != 0
+    assert "Expected share=NUMBER in the host file of adasumrun --hostfile" in done.stderr
+    done = _run("--hostfile", str(path), "-np", "4", sys.executable, "-c", program)
+    assert done.returncode == 1
+    assert "Received: 4 ranks, 3 slots" in done.stderr
+
+
 def test_exit_code_is_that_of_the_rank_that_failed():
     done = _shell(3, "[ $OMPI_COMM_WORLD_RANK != 2 ] || exit 7; sleep 600")
     assert done.returncode == 7

@@ -6,193 +6,34 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <random>
-#include <thread>
 
-#include "cc/collectives/dealt_chunks.h"
 #include "tests/cc/check.h"
-#include "tests/cc/late_transport.h"
-#include "tests/cc/ranks.h"
-#include "tests/cc/tree.h"
+#include "tests/cc/deadline_calls.h"
 
 namespace adasum {
 namespace {
 
 using namespace std::chrono_literals;
+using test::Call;
+using test::Check;
 using test::Describe;
+using test::Draw;
 using test::Ending;
 using test::ForEachRank;
-using test::LateTransport;
+using test::kAmpleMilliseconds;
+using test::kCounts;
+using test::LateRanks;
 using test::LateWire;
+using test::Outcome;
+using test::Phase;
+using test::Phases;
+using test::RandomInputs;
+using test::Reduce;
+using test::ReduceOnAll;
 using test::Scope;
-using test::Wire;
-using test::World;
-using Vectors = std::vector<std::vector<double>>;  // of each tensor
+using test::Vectors;
 
-constexpr double kAmpleMilliseconds = 60000;
-// Several chunks, which begin and end within tensors.
-const std::vector<int64_t> kCounts = {3, 4000, 0, 2500, 1, 700};
 const char* const kReductions[] = {"adasum", "mean", "sum"};
-
-class LateRanks {
- public:
-  LateRanks(int size, LateWire::Lateness lateness, double silence_seconds = 60)
-      : world_(Wire::kCopies, size, silence_seconds), wire_(std::move(lateness)) {
-    for (int rank = 0; rank < size; ++rank) {
-      auto late = std::make_unique<LateTransport>(world_.TakeTransport(rank), &wire_);
-      transports_.push_back(late.get());
-      communicators_.push_back(
-          std::make_unique<Communicator>(world_.TakeWaits(rank), std::move(late),
-                                         Topology{rank, size, 1, {{0}}, WidestInstructionSet()}));
-    }
-  }
-  int size() const { return static_cast<int>(communicators_.size()); }
-  Communicator& operator[](int rank) { return *communicators_[rank]; }
-  LateWire& wire() { return wire_; }
-  int64_t num_started() const {
-    int64_t sum = 0;
-    for (const LateTransport* each : transports_) sum += each->num_started;
-    return sum;
-  }
-
- private:
-  World world_;
-  LateWire wire_;
-  std::vector<LateTransport*> transports_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
-};
-
-struct Outcome {
-  Ending ending;
-  Vectors outputs, left_out;
-  double share = -1;
-};
-
-struct Call {
-  std::string reduction = "sum";
-  double milliseconds = kAmpleMilliseconds;
-  double max_left_out = 1;
-};
-
-std::vector<void*> Addresses(Vectors& vectors) {
-  std::vector<void*> addresses;
-  for (std::vector<double>& each : vectors) {
-    addresses.push_back(each.empty() ? nullptr : each.data());
-  }
-  return addresses;
-}
-
-Outcome Reduce(Communicator& communicator, const Vectors& inputs, const Call& call) {
-  Outcome outcome{{}, inputs, inputs};
-  for (std::vector<double>& each : outcome.outputs) std::fill(each.begin(), each.end(), NAN);
-  DeadlineTensors tensors;
-  tensors.name = "deadline";
-  tensors.dtype = DType::kFloat64;
-  for (const std::vector<double>& each : inputs) {
-    tensors.shapes.push_back({static_cast<int64_t>(each.size())});
-    tensors.reductions.push_back(call.reduction);
-  }
-  tensors.milliseconds = call.milliseconds;
-  tensors.max_left_out = call.max_left_out;
-  tensors.outputs = Addresses(outcome.outputs);
-  tensors.left_out = Addresses(outcome.left_out);
-  tensors.inputs.assign(tensors.left_out.begin(), tensors.left_out.end());
-  tensors.share = &outcome.share;
-  test::Pending pending;
-  Request request = DeadlineAllreduceRequest(std::move(tensors));
-  request.done = pending.done();
-  communicator.Enqueue(std::move(request));
-  outcome.ending = pending.Await();
-  return outcome;
-}
-
-std::vector<Outcome> ReduceOnAll(LateRanks& ranks, const std::vector<Vectors>& inputs,
-                                 const Call& call) {
-  std::vector<Outcome> outcomes(ranks.size());
-  ForEachRank(ranks.size(),
-              [&](int rank) { outcomes[rank] = Reduce(ranks[rank], inputs[rank], call); });
-  return outcomes;
-}
-
-// Without zeros, so that what is left out can be told.
-std::vector<Vectors> RandomInputs(int size, unsigned seed,
-                                  const std::vector<int64_t>& counts = kCounts) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal(0.3, 1);
-  std::vector<Vectors> inputs(size);
-  for (Vectors& of_rank : inputs) {
-    for (int64_t count : counts) {
-      of_rank.emplace_back(count);
-      for (double& value : of_rank.back()) value = normal(random);
-    }
-  }
-  return inputs;
-}
-
-enum class Phase { kParts, kResults };
-
-// Whether all ranks have left out an element. Of parts that can't be: the owner has its own.
-bool IsResultLeftOut(const std::vector<Outcome>& outcomes, size_t tensor, size_t i) {
-  return std::all_of(outcomes.begin(), outcomes.end(),
-                     [&](const Outcome& outcome) { return outcome.left_out[tensor][i] != 0; });
-}
-
-// The reduction of what is not left out; or, where only results can be late, of all, without the
-// chunks that nobody has.
-std::vector<double> Expected(const std::string& reduction, const std::vector<Vectors>& inputs,
-                             const std::vector<Outcome>& outcomes, size_t tensor, Phase late) {
-  Vectors leaves;
-  for (size_t rank = 0; rank < inputs.size(); ++rank) {
-    leaves.push_back(inputs[rank][tensor]);
-    if (late == Phase::kResults) continue;
-    for (size_t i = 0; i < leaves.back().size(); ++i) {
-      leaves.back()[i] -= outcomes[rank].left_out[tensor][i];
-    }
-  }
-  std::vector<double> expected = test::ReduceTree(reduction, DType::kFloat64, leaves);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (IsResultLeftOut(outcomes, tensor, i)) expected[i] = 0;
-  }
-  return expected;
-}
-
-// Returns how many tensors were compared to what they should be.
-int Check(const Call& call, const std::vector<Vectors>& inputs,
-          const std::vector<Outcome>& outcomes, Phase late = Phase::kParts) {
-  int64_t num_elements = 0, num_left_out = 0;
-  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    CHECK_EQ(Describe(outcomes[rank].ending), "");
-    CHECK_TRUE(outcomes[rank].outputs == outcomes[0].outputs);  // bit by bit
-    CHECK_EQ(outcomes[rank].share, outcomes[0].share);
-    for (size_t tensor = 0; tensor < inputs[rank].size(); ++tensor) {
-      for (size_t i = 0; i < inputs[rank][tensor].size(); ++i) {
-        const double left_out = outcomes[rank].left_out[tensor][i];
-        CHECK_TRUE(left_out == 0 || left_out == inputs[rank][tensor][i]);
-        num_left_out += left_out != 0;
-        ++num_elements;
-      }
-    }
-  }
-  if (num_elements > 0) {
-    CHECK_EQ(outcomes[0].share, static_cast<double>(num_left_out) / num_elements);
-  }
-  CHECK_AT_MOST(outcomes[0].share, call.max_left_out);
-  int num_compared = 0;
-  for (size_t tensor = 0; tensor < inputs[0].size(); ++tensor) {
-    bool is_told = true;
-    for (size_t i = 0; i < inputs[0][tensor].size(); ++i) {
-      // Adasum's weights are those of parts, which are not told of a result that is left out.
-      is_told &= call.reduction != "adasum" || late == Phase::kResults ||
-                 !IsResultLeftOut(outcomes, tensor, i);
-    }
-    if (!is_told) continue;
-    const std::vector<double> expected = Expected(call.reduction, inputs, outcomes, tensor, late);
-    CHECK_AT_MOST(test::Distance(outcomes[0].outputs[tensor], expected),
-                  1e-12 * (1 + test::Norm(expected)));
-    ++num_compared;
-  }
-  return num_compared;
-}
 
 LateWire::Clock::duration NotLate(int, int, int64_t) { return 0ms; }
 
@@ -223,36 +64,6 @@ TEST(ListsOfAnyLength) {
       Check(call, inputs, ReduceOnAll(ranks, inputs, call), Phase::kParts);
     }
   }
-}
-
-// Which of the messages of a call a rank sends: first parts to owners, then results.
-class Phases {
- public:
-  explicit Phases(int size, const std::vector<int64_t>& counts = kCounts) {
-    int64_t num_elements = 0;
-    for (int64_t count : counts) num_elements += count;
-    const DealtChunks chunks(num_elements, 8, size);
-    for (int rank = 0; rank < size; ++rank) {
-      int64_t num_owned = 0;
-      for (int64_t chunk = rank; chunk < chunks.size(); chunk += size) ++num_owned;
-      num_parts_.push_back(chunks.size() - num_owned);
-      num_messages_.push_back(num_parts_.back() + num_owned * (size - 1));
-    }
-  }
-  // Where all messages are sent, in all calls.
-  Phase Of(int rank, int64_t number) const {
-    return number % num_messages_[rank] < num_parts_[rank] ? Phase::kParts : Phase::kResults;
-  }
-
- private:
-  std::vector<int64_t> num_parts_, num_messages_;
-};
-
-// A message is late or not by its number alone, the same in each run.
-bool Draw(int from, int64_t number, unsigned percent) {
-  std::minstd_rand random(static_cast<unsigned>(from * 7919 + number * 31 + 17));
-  random.discard(3);
-  return random() % 100 < percent;
 }
 
 // Some are late by more than the deadline; which others are, the load of the machine says.
@@ -336,10 +147,10 @@ TEST(WhatIsLeftOutIsNotWaitedFor) {
   }
 }
 
-// A queue of eight messages that don't come holds back the rest: they are never sent, and nothing
+// A queue of 32 messages that don't come holds back the rest: they are never sent, and nothing
 // waits for them afterwards.
 TEST(WhatHasNotBegunIsNotSent) {
-  const std::vector<int64_t> counts = {512 * 60};
+  const std::vector<int64_t> counts = {512 * 200};
   std::atomic<bool> are_held{true};
   const Phases phases(2, counts);
   LateRanks ranks(2, [&](int from, int, int64_t) -> LateWire::Clock::duration {
@@ -349,8 +160,8 @@ TEST(WhatHasNotBegunIsNotSent) {
   const std::vector<Vectors> inputs = RandomInputs(2, 3, counts);
   const std::vector<Outcome> outcomes = ReduceOnAll(ranks, inputs, call);
   Check(call, inputs, outcomes);
-  // Of rank 1 all 60, unless the machine is loaded; of rank 0 eight parts and eight results.
-  CHECK_TRUE(ranks.num_started() <= 60 + 16);
+  // Of rank 1 all 200, unless the machine is loaded; of rank 0 32 parts and 32 results.
+  CHECK_TRUE(ranks.num_started() <= 200 + 64);
   are_held = false;
   ranks.wire().LetAllCome();
   call.milliseconds = kAmpleMilliseconds;

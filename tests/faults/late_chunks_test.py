@@ -1,4 +1,4 @@
-"""Chunks that are late by seconds: what nobody waits for ends well, with its group or the program."""
+"""Chunks that are late by seconds: what nobody waits for ends well, with group and program."""
 
 import sys
 from pathlib import Path

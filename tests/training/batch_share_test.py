@@ -197,7 +197,9 @@ def test_evaluate_and_predict_see_all_rows():
 
 @pytest.mark.parametrize("share", ["mesured", [], [1] * (world().size + 1), 3, [[1], [2]], "12"])
 def test_a_wrong_share_is_a_sentence(share):
-    with pytest.raises(ValueError, match=r"Expected batch_share to be 'measured' or .* Received: "):
+    with pytest.raises(
+        ValueError, match=r"Expected batch_share to be 'measured', 'hostfile' or .* Received: "
+    ):
         strategy(1, batch_share=share)
 
 

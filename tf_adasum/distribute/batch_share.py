@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 MEASURED = "measured"
+HOSTFILE = "hostfile"
+# Of each rank of the world; adasumrun sets it.
+VARIABLE = "TF_ADASUM_BATCH_SHARES"
 _MOST_CHARACTERS = 80  # of a rank's shares, in an error
 
 
@@ -153,6 +157,32 @@ class BatchShare:
         return tf.cast(self._communicator.size * part, tf.float32)
 
 
+def resolved(share: Any, communicator: Communicator) -> Any:
+    """Returns the numbers for "hostfile", and anything else as it is.
+
+    Args:
+        share: of `AdasumStrategy`.
+        communicator: the ranks.
+
+    Raises:
+        ValueError: the host file says nothing of shares, or the ranks are not all that there are.
+    """
+    if not (isinstance(share, str) and share == HOSTFILE):
+        return share
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        expected = "share=NUMBER in the host file of adasumrun --hostfile"
+        raise ValueError(refusal(expected, f"no {VARIABLE}", "Pass a list of shares instead."))
+    try:
+        numbers = [float(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != communicator.size:
+        expected = f"{communicator.size} numbers in {VARIABLE}, one a rank"
+        raise ValueError(refusal(expected, shown(text), "Pass a list of shares instead."))
+    return numbers
+
+
 def check_alike(share: Any, communicator: Communicator) -> None:
     """Raises ValueError on all ranks where they pass unlike shares; collective.
 
@@ -182,7 +212,8 @@ def _whole_text(share: Any) -> str:
 
 
 def _checked(share: Any, communicator: Communicator) -> np.ndarray:
-    expected = f"batch_share to be 'measured' or {communicator.size} positive numbers, one a rank"
+    wanted = f"{communicator.size} positive numbers, one a rank"
+    expected = f"batch_share to be 'measured', 'hostfile' or {wanted}"
     error = ValueError(refusal(expected, shown(share), "Pass such a batch_share."))
     if isinstance(share, str):
         raise error

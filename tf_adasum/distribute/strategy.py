@@ -14,7 +14,7 @@ from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
 from tf_adasum.collectives.refusals import checked_int, refusal, shown
-from tf_adasum.distribute.batch_share import BatchShare, check_alike
+from tf_adasum.distribute.batch_share import BatchShare, check_alike, resolved
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
@@ -69,7 +69,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         batch_share: which part of each global batch a rank trains on, where ranks are not equally
             fast: a positive number for each, as `[1, 3]`, the same list on all ranks, or
             "measured": equal parts at first, and from each later epoch of `fit` on by the rows per
-            second that a rank has computed. None: equal parts. A replica of b of B rows then
+            second that a rank has computed, or "hostfile": what `share=` says of a rank's host in
+            the file of `adasumrun --hostfile`. None: equal parts. A replica of b of B rows then
             counts N b / B: a mean is that of all rows, for losses that are means of rows.
 
     Raises:
@@ -118,6 +119,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
         extended = AdasumExtended(self, devices, communicator, ops)
         extended.see_variable = self._policy.see
+        batch_share = resolved(batch_share, communicator)
         check_alike(batch_share, communicator)
         if batch_share is not None:
             share = BatchShare(batch_share, communicator, len(devices))
