@@ -61,7 +61,6 @@ bool ChunkMessages::ProgressAll() {
   return is_done;
 }
 
-// Returns whether all have begun that are not left out.
 bool ChunkMessages::ProgressSends(std::vector<Outgoing>& to_peer) {
   int64_t num_bytes = 0;
   int number = 0;
@@ -84,7 +83,7 @@ bool ChunkMessages::ProgressSends(std::vector<Outgoing>& to_peer) {
       ++number;
     }
   }
-  return true;
+  return number == 0;
 }
 
 bool ChunkMessages::ProgressRecvs(std::vector<Incoming>& from_peer) {
@@ -109,7 +108,8 @@ int ChunkMessages::FirstMissing() const {
   }
   for (size_t peer = 0; peer < outgoing_.size(); ++peer) {
     for (const Outgoing& message : outgoing_[peer]) {
-      if (message.state == State::kWaiting) return static_cast<int>(peer);
+      const bool is_missing = message.state == State::kWaiting || message.transfer != nullptr;
+      if (is_missing) return static_cast<int>(peer);
     }
   }
   return transport_.rank();
@@ -117,7 +117,7 @@ int ChunkMessages::FirstMissing() const {
 
 void ChunkMessages::LeaveOutSend(int peer, int64_t index) {
   Outgoing& message = outgoing_[peer][index];
-  if (message.state == State::kWaiting) message.state = State::kLeftOut;
+  if (message.state != State::kDone) message.state = State::kLeftOut;
 }
 
 void ChunkMessages::LeaveOutRecv(int peer, int64_t index, bool was_sent, int64_t call,
@@ -132,10 +132,9 @@ void ChunkMessages::LeaveOutRecv(int peer, int64_t index, bool was_sent, int64_t
 void ChunkMessages::KeepLate(int64_t call, LateMessages* late) {
   for (size_t peer = 0; peer < outgoing_.size(); ++peer) {
     for (Outgoing& message : outgoing_[peer]) {
-      if (message.state != State::kUnderWay) continue;
+      if (!message.transfer) continue;
       late->Keep(call, static_cast<int>(peer), std::move(message.transfer),
                  std::move(message.memory));
-      message.state = State::kDone;
     }
   }
 }

@@ -26,6 +26,7 @@ class LateMessages {
   void Progress();
   // Waits for those of calls up to `last`.
   void Await(int64_t last, const WaitControl& waits);
+  bool empty() const { return messages_.empty(); }
 
  private:
   struct Message {
@@ -54,7 +55,8 @@ class ChunkMessages {
   // The next message from recv.peer; it is received from now on, into `memory`.
   void AddRecv(const Recv& recv, Chunk memory);
 
-  // Goes on until all is there that is not left out, and sent what is to be sent, or until `due`.
+  // Goes on until all that is not left out has come, and is with those who receive it, or until
+  // `due`. Before that a rank must not turn to other things than MPI: it may have to push the rest.
   void Exchange(Clock::time_point due, const WaitControl& waits);
 
   // Between two calls of Exchange these stay as they are.
@@ -67,11 +69,11 @@ class ChunkMessages {
   // What has arrived.
   const Chunk& Received(int peer, int64_t index) const { return incoming_[peer][index].memory; }
 
-  // Is not sent if it has not begun.
+  // Is not sent if it has not begun; nobody waits for it.
   void LeaveOutSend(int peer, int64_t index);
   // Nobody waits for it; `was_sent`: whether it may still arrive.
   void LeaveOutRecv(int peer, int64_t index, bool was_sent, int64_t call, LateMessages* late);
-  // Hands over what is still under way of what was sent.
+  // Hands over what is still under way of what was sent and left out.
   void KeepLate(int64_t call, LateMessages* late);
 
  private:
@@ -79,7 +81,7 @@ class ChunkMessages {
   struct Outgoing {
     Send send;
     std::function<Chunk()> fill;
-    State state = State::kWaiting;
+    State state = State::kWaiting;  // left out: if there is a transfer, it is under way
     Chunk memory;
     std::unique_ptr<Transfer> transfer;
   };

@@ -22,6 +22,11 @@ struct CollectiveState : RequestState {
   explicit CollectiveState(RequestContext& context)
       : leaves(&context.waits, &context.untraced, context.timeline) {}
 
+  bool HasUnderWay() override {
+    deadline_state.late.Progress();
+    return !deadline_state.late.empty();
+  }
+
   Leaves leaves;
   std::vector<LeafScratch> scratch;  // of each replica of this process
   HierarchyScratch hierarchy_scratch;

@@ -1,7 +1,8 @@
 #include "cc/collectives/deadline_allreduce.h"
 
-#include <algorithm>
+#include <iomanip>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
@@ -32,15 +33,21 @@ void Check(const DeadlineTensors& tensors) {
   }
 }
 
+// Ranks that went by unlike bounds would not leave out the same.
+std::string Exact(double number) {
+  std::ostringstream text;
+  text << std::setprecision(17) << number;
+  return text.str();
+}
+
 std::string Signature(const DeadlineTensors& tensors) {
   std::string reductions;
   for (const std::string& reduction : tensors.reductions) {
     reductions += (reductions.empty() ? "" : ", ") + reduction;
   }
-  return "allreduce within " + std::to_string(tensors.milliseconds) + " ms that leaves out " +
-         std::to_string(tensors.max_left_out) + " of " + std::to_string(tensors.shapes.size()) +
-         " " + DTypeName(tensors.dtype) + " tensors " + TextOf(tensors.shapes) + " by " +
-         reductions;
+  return "allreduce within " + Exact(tensors.milliseconds) + " ms that leaves out " +
+         Exact(tensors.max_left_out) + " of " + std::to_string(tensors.shapes.size()) + " " +
+         DTypeName(tensors.dtype) + " tensors " + TextOf(tensors.shapes) + " by " + reductions;
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct DeadlineTensors {
   double* share = nullptr;      // of all ranks' elements, that was left out; written
 };
 
-// Of a communicator that carries nothing else, whose transport starts messages. Without `done`.
-// Throws InvalidArgument.
+// Of a communicator that carries nothing else. Its transport starts messages, and goes on with them
+// while it waits for others: no shared memory beside MPI. Without `done`. Throws InvalidArgument.
 Request DeadlineAllreduceRequest(DeadlineTensors tensors);
 
 }  // namespace adasum

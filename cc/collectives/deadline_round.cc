@@ -1,7 +1,6 @@
 #include "cc/collectives/deadline_round.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "cc/core/bytes.h"
@@ -11,7 +10,6 @@ namespace {
 
 // Lane 0 is that of what ranks tell each other.
 constexpr int64_t kLanes = kMaxLanes - 1;
-constexpr ChunkMessages::Clock::time_point kNever = ChunkMessages::Clock::time_point::max();
 // A year, so that a sum of times is one.
 constexpr double kMostMilliseconds = 3.2e10;
 
@@ -73,13 +71,6 @@ int DeadlineRound::Lane(int64_t index, bool is_result) const {
   return static_cast<int>(1 + lane % kLanes);
 }
 
-template <typename Visit>
-void DeadlineRound::ForEachOwned(int owner, Visit visit) const {
-  for (int64_t chunk = owner; chunk < chunks_.size(); chunk += size_) {
-    visit(chunks_.IndexAtOwner(chunk), chunk);
-  }
-}
-
 std::vector<Piece> DeadlineRound::OwnPieces(int64_t chunk) const {
   std::vector<Piece> pieces;
   segments_.ForEach(chunks_.Of(chunk), [&](int64_t segment, Range part) {
@@ -114,46 +105,6 @@ void DeadlineRound::SendParts() {
     });
   }
   parts_.Exchange(begin_ + half_, context_.waits);
-}
-
-void DeadlineRound::ChooseParts() {
-  Told mine(chunks_, size_);
-  for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    const int owner = chunks_.OwnerOf(chunk);
-    if (owner == rank_) continue;
-    mine.OfChunk(chunk) = parts_.HasBegun(owner, chunks_.IndexAtOwner(chunk));
-  }
-  ForEachOwned(rank_, [&](int64_t index, int64_t) {
-    for (int peer = 0; peer < size_; ++peer) {
-      mine.OfOwned(index, peer) = peer == rank_ || parts_.HasArrived(peer, index);
-    }
-  });
-  std::vector<Told> told = mine.Gather(transport_, &state_.told);
-  std::vector<Missing> missing;
-  for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    Told& of_owner = told[chunks_.OwnerOf(chunk)];
-    for (int rank = 0; rank < size_; ++rank) {
-      if (of_owner.OfOwned(chunks_.IndexAtOwner(chunk), rank) != 0) continue;
-      missing.push_back({chunk, rank, chunks_.Of(chunk).size()});
-    }
-  }
-  const std::vector<bool> chosen =
-      ChooseLeftOut(missing, most_left_out_, [&](std::vector<Missing>& all) {
-        FindNorms();
-        for (Missing& each : all) each.norm2 = norms2_[each.rank * chunks_.size() + each.chunk];
-      });
-  for (size_t i = 0; i < missing.size(); ++i) {
-    if (!chosen[i]) continue;
-    const int64_t chunk = missing[i].chunk, index = chunks_.IndexAtOwner(chunk);
-    const int rank = missing[i].rank, owner = chunks_.OwnerOf(chunk);
-    is_in_[rank * chunks_.size() + chunk] = 0;
-    num_left_out_ += missing[i].num_elements;
-    if (rank == rank_) parts_.LeaveOutSend(owner, index);
-    if (owner != rank_) continue;
-    const bool was_sent = told[rank].OfChunk(chunk) != 0;
-    parts_.LeaveOutRecv(rank, index, was_sent, state_.num_calls, &state_.late);
-  }
-  parts_.Exchange(kNever, context_.waits);
 }
 
 void DeadlineRound::ReduceOwned() {
@@ -191,103 +142,41 @@ void DeadlineRound::SendResults() {
   results_.Exchange(std::max(begin_ + 2 * half_, Clock::now() + half_), context_.waits);
 }
 
-void DeadlineRound::ChooseResults() {
-  Told mine(chunks_, size_);
-  for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    const int owner = chunks_.OwnerOf(chunk);
-    mine.OfChunk(chunk) = owner == rank_ || results_.HasArrived(owner, chunks_.IndexAtOwner(chunk));
-  }
-  ForEachOwned(rank_, [&](int64_t index, int64_t) {
-    for (int peer = 0; peer < size_; ++peer) {
-      mine.OfOwned(index, peer) = peer != rank_ && results_.HasBegun(peer, index);
-    }
-  });
-  std::vector<Told> told = mine.Gather(transport_, &state_.told);
-  std::vector<Missing> missing;
-  for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    const bool is_there = std::all_of(told.begin(), told.end(),
-                                      [&](Told& of_rank) { return of_rank.OfChunk(chunk); });
-    if (is_there) continue;
-    int64_t num_parts = 0;
-    for (int rank = 0; rank < size_; ++rank) num_parts += IsIn(rank, chunk);
-    missing.push_back({chunk, -1, num_parts * chunks_.Of(chunk).size()});
-  }
-  const auto find_norms = [&](std::vector<Missing>& all) {
-    FindNorms();
-    for (Missing& each : all) {
-      for (int rank = 0; rank < size_; ++rank) {
-        if (IsIn(rank, each.chunk)) each.norm2 += norms2_[rank * chunks_.size() + each.chunk];
-      }
-    }
-  };
-  const std::vector<bool> chosen =
-      ChooseLeftOut(missing, most_left_out_ - num_left_out_, find_norms);
-  for (size_t i = 0; i < missing.size(); ++i) {
-    if (!chosen[i]) continue;
-    const int64_t chunk = missing[i].chunk, index = chunks_.IndexAtOwner(chunk);
-    const int owner = chunks_.OwnerOf(chunk);
-    is_left_out_[chunk] = 1;
-    num_left_out_ += missing[i].num_elements;
-    for (int peer = 0; peer < size_; ++peer) {
-      if (owner == rank_ && peer != rank_) results_.LeaveOutSend(peer, index);
-    }
-    if (owner == rank_) continue;
-    const bool was_sent = told[owner].OfOwned(index, rank_) != 0;
-    results_.LeaveOutRecv(owner, index, was_sent, state_.num_calls, &state_.late);
-  }
-  results_.Exchange(kNever, context_.waits);
-}
-
-void DeadlineRound::FindNorms() {
-  if (!norms2_.empty()) return;
-  std::vector<double> own(chunks_.size());
-  for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-    std::vector<Piece> pieces = OwnPieces(chunk);
-    for (Piece& piece : pieces) piece.segment = 0;
-    Moments moments;
-    arithmetic_.AddMoments(tensors_.dtype, pieces, &moments);
-    arithmetic_.AwaitMoments();
-    own[chunk] = moments.left_norm2;
-  }
-  const size_t num_bytes = own.size() * sizeof(double);
-  state_.norms.resize(num_bytes);
-  std::memcpy(state_.norms.data(), own.data(), num_bytes);
-  GatherBytes(transport_, state_.norms, &state_.all_norms);
-  norms2_.resize(size_ * own.size());
-  std::memcpy(norms2_.data(), state_.all_norms.data(), size_ * num_bytes);
-}
-
 void DeadlineRound::Deliver() {
   for (int64_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     const int owner = chunks_.OwnerOf(chunk);
     const int64_t index = chunks_.IndexAtOwner(chunk);
-    const bool has_result = is_left_out_[chunk] == 0;
-    const bool is_in = has_result && IsIn(rank_, chunk);
     const char* result = nullptr;
-    if (has_result) {
+    if (is_left_out_[chunk] == 0) {
       result =
           owner == rank_ ? owned_[index].leaves[0].get() : results_.Received(owner, index).get();
     }
-    segments_.ForEach(chunks_.Of(chunk), [&](int64_t segment, Range part) {
-      const int64_t offset = (part.begin - segments_.offset(segment)) * element_bytes_;
-      const int64_t num_bytes = part.size() * element_bytes_;
-      const char* const input = At(tensors_.inputs[segment], offset);
-      char* const left_out = At(tensors_.left_out[segment], offset);
-      char* const output = At(tensors_.outputs[segment], offset);
-      if (is_in) {
-        std::memset(left_out, 0, num_bytes);
-      } else if (left_out != input) {
-        std::memcpy(left_out, input, num_bytes);
-      }
-      if (!has_result) {
-        std::memset(output, 0, num_bytes);
-        return;
-      }
-      arithmetic_.Deliver(output, result, num_bytes);
-      result += num_bytes;
-    });
+    DeliverChunk(chunk, result);
   }
   arithmetic_.Finish();
+}
+
+// Without a result the chunk is left out.
+void DeadlineRound::DeliverChunk(int64_t chunk, const char* result) {
+  const bool is_in = result != nullptr && IsIn(rank_, chunk);
+  segments_.ForEach(chunks_.Of(chunk), [&](int64_t segment, Range part) {
+    const int64_t offset = (part.begin - segments_.offset(segment)) * element_bytes_;
+    const int64_t num_bytes = part.size() * element_bytes_;
+    const char* const input = At(tensors_.inputs[segment], offset);
+    char* const left_out = At(tensors_.left_out[segment], offset);
+    char* const output = At(tensors_.outputs[segment], offset);
+    if (is_in) {
+      std::memset(left_out, 0, num_bytes);
+    } else if (left_out != input) {
+      std::memcpy(left_out, input, num_bytes);
+    }
+    if (result == nullptr) {
+      std::memset(output, 0, num_bytes);
+      return;
+    }
+    arithmetic_.Deliver(output, result, num_bytes);
+    result += num_bytes;
+  });
 }
 
 }  // namespace adasum

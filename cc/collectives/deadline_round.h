@@ -1,4 +1,5 @@
-// One call of the allreduce that leaves out what is late.
+// One call of the allreduce that leaves out what is late; deadline_choices.cc has what it leaves
+// out.
 //
 // Of P ranks each owns the chunks c with c mod P = its number. Ranks send their part of a chunk to
 // the owner; by half the deadline they tell each other what has come, so that all know which parts
@@ -7,8 +8,9 @@
 // lacks is left out on all. What is missing and not left out is waited for. What ranks tell each
 // other is never left out. Each result is computed once: all ranks have the same bits.
 //
-// A vector of B bytes costs each rank 2 (P - 1) / P of B on the wire, and what ranks tell each
-// other: log2(P) times the moments, and 256 bytes or more twice.
+// A vector of B bytes costs each rank 2 (P - 1) / P of B on the wire. What ranks tell each other is
+// little, but takes rounds of messages: twice log2(P) for what has come, and 2 log2(P) or less, for
+// each of the log2(P) levels of the tree, for the moments of Adasum.
 #ifndef ADASUM_COLLECTIVES_DEADLINE_ROUND_H_
 #define ADASUM_COLLECTIVES_DEADLINE_ROUND_H_
 
@@ -32,8 +34,7 @@ namespace adasum {
 struct DeadlineState {
   ChunkMemory memory;
   LateMessages late;
-  OwnedChunks::Messages moments;
-  std::vector<char> told, norms, all_norms;
+  GatheredBytes told, moments, norms;
   int64_t num_calls = 0;
   int64_t num_lanes = 0;  // that the calls have used
   std::vector<int64_t> last_call_of_lane;
@@ -58,20 +59,31 @@ class DeadlineRound {
 
   // The first phase: parts go to owners.
   void SendParts();
+  std::vector<Told> TellParts();
   void ChooseParts();
+  void LeaveOutPart(const Missing& missing, std::vector<Told>& told);
   void ReduceOwned();
   // The second phase: results go to all.
   void SendResults();
+  std::vector<Told> TellResults();
   void ChooseResults();
+  void LeaveOutResult(const Missing& missing, std::vector<Told>& told);
   void Deliver();
+  void DeliverChunk(int64_t chunk, const char* result);
 
+  // Sets the norms of what is missing; collective.
+  void FindNorms(std::vector<Missing>& missing);
   // The squared norm of each rank's part of each chunk, found once.
-  void FindNorms();
+  double Norm2(int rank, int64_t chunk) const { return norms2_[rank * chunks_.size() + chunk]; }
   // The pieces of the own values of a chunk.
   std::vector<Piece> OwnPieces(int64_t chunk) const;
-  // Calls visit(index, rank, chunk) for each message of a phase between an owner and a rank.
+  // Calls visit(index, chunk) for each chunk of an owner.
   template <typename Visit>
-  void ForEachOwned(int owner, Visit visit) const;
+  void ForEachOwned(int owner, Visit visit) const {
+    for (int64_t chunk = owner; chunk < chunks_.size(); chunk += size_) {
+      visit(chunks_.IndexAtOwner(chunk), chunk);
+    }
+  }
   bool IsIn(int rank, int64_t chunk) const { return is_in_[rank * chunks_.size() + chunk] != 0; }
 
   const DeadlineTensors& tensors_;

@@ -6,24 +6,31 @@
 
 namespace adasum {
 
-void GatherBytes(Transport& transport, const std::vector<char>& mine, std::vector<char>* all) {
+void GatherBytes(Transport& transport, GatheredBytes* bytes) {
   const int rank = transport.rank(), size = transport.size();
-  const int64_t num_bytes = static_cast<int64_t>(mine.size());
-  all->resize(size * num_bytes);
-  std::copy(mine.begin(), mine.end(), all->begin() + rank * num_bytes);
-  if (num_bytes == 0) return;
-  for (int distance = 1; distance < size; ++distance) {
-    const int to = (rank + distance) % size, from = (rank - distance + size) % size;
-    transport.SendRecv({to, mine.data(), num_bytes},
-                       {from, all->data() + from * num_bytes, num_bytes});
+  const int64_t length = static_cast<int64_t>(bytes->own.size());
+  bytes->rotated.resize(size * length);
+  bytes->all.resize(size * length);
+  std::copy(bytes->own.begin(), bytes->own.end(), bytes->rotated.begin());
+  // Before a round of distance d this rank has those of the d ranks from itself on.
+  for (int distance = 1; length > 0 && distance < size; distance *= 2) {
+    const int64_t num_bytes = std::min(distance, size - distance) * length;
+    transport.SendRecv(
+        {(rank - distance + size) % size, bytes->rotated.data(), num_bytes},
+        {(rank + distance) % size, bytes->rotated.data() + distance * length, num_bytes});
+  }
+  for (int i = 0; i < size; ++i) {
+    const auto from = bytes->rotated.begin() + i * length;
+    std::copy(from, from + length, bytes->all.begin() + (rank + i) % size * length);
   }
 }
 
-std::vector<Told> Told::Gather(Transport& transport, std::vector<char>* theirs) const {
-  GatherBytes(transport, bytes_, theirs);
+std::vector<Told> Told::Gather(Transport& transport, GatheredBytes* messages) const {
+  messages->own = bytes_;
+  GatherBytes(transport, messages);
   std::vector<Told> all(transport.size(), *this);
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    const auto begin = theirs->begin() + rank * bytes_.size();
+    const auto begin = messages->all.begin() + rank * bytes_.size();
     std::copy(begin, begin + bytes_.size(), all[rank].bytes_.begin());
   }
   return all;

@@ -11,6 +11,18 @@
 
 namespace adasum {
 
+// What ranks send each other, and where they receive it. Memory of the group, as messages may be
+// longer than kOwnBytes.
+struct GatheredBytes {
+  std::vector<char> own;
+  std::vector<char> all;      // in rank order
+  std::vector<char> rotated;  // the same, beginning with the own ones
+};
+
+// Every rank's bytes at every rank; collective, and as many on all ranks. Takes ceil(log2(P))
+// rounds (Bruck et al., "Efficient Algorithms for All-to-All Communications", 1997, section 4).
+void GatherBytes(Transport& transport, GatheredBytes* bytes);
+
 // What a rank tells of its messages in one phase: of each chunk by its number, and of each of its
 // own chunks and each rank.
 class Told {
@@ -22,8 +34,8 @@ class Told {
   char& OfChunk(int64_t chunk) { return bytes_[chunk]; }
   char& OfOwned(int64_t index, int rank) { return bytes_[of_owned_ + index * num_ranks_ + rank]; }
 
-  // Collective; returns those of all ranks. `theirs` is memory of the group.
-  std::vector<Told> Gather(Transport& transport, std::vector<char>* theirs) const;
+  // Collective; returns those of all ranks.
+  std::vector<Told> Gather(Transport& transport, GatheredBytes* messages) const;
 
  private:
   int num_ranks_;
@@ -31,20 +43,18 @@ class Told {
   std::vector<char> bytes_;
 };
 
-// Every rank's bytes at every rank, in rank order; collective, and as many on all ranks. Both are
-// memory of the group, as messages may be longer than kOwnBytes.
-void GatherBytes(Transport& transport, const std::vector<char>& mine, std::vector<char>* all);
-
 // Something of which all ranks know that it is not there.
 struct Missing {
+  static constexpr int kResult = -1;
+
   int64_t chunk;
-  int rank;              // whose part, or -1 for the result
+  int rank;              // whose part, or kResult
   int64_t num_elements;  // of all ranks together, that would be left out with it
   double norm2 = 0;      // of these
 };
 
 // Returns which of them are left out: all if that is at most `most` elements, else the smallest by
-// norm as long as they fit. What is no number is not left out. `find_norms` is called only where
+// norm as long as they fit, and none that has no finite norm. `find_norms` is called only where
 // there is a choice; it may be collective, as all ranks call this alike.
 std::vector<bool> ChooseLeftOut(std::vector<Missing>& missing, int64_t most,
                                 const std::function<void(std::vector<Missing>&)>& find_norms);

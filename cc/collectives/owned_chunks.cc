@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "cc/collectives/left_out.h"
+#include "cc/collectives/broadcast.h"
 
 namespace adasum {
 namespace {
@@ -23,6 +23,17 @@ std::vector<std::vector<TreeNode>> Levels(int size) {
     met.insert({node.left, node.right});
   }
   return levels;
+}
+
+void Add(const char* theirs, std::vector<Moments>* sums) {
+  for (Moments& sum : *sums) {
+    Moments each;
+    std::memcpy(&each, theirs, sizeof(each));
+    theirs += sizeof(each);
+    sum.dot += each.dot;
+    sum.left_norm2 += each.left_norm2;
+    sum.right_norm2 += each.right_norm2;
+  }
 }
 
 }  // namespace
@@ -78,23 +89,45 @@ std::vector<std::vector<Moments>> OwnedChunks::MomentsOf(
   return moments;
 }
 
-// In the order of the ranks, so that all have the same bits.
+// Few ranks tell all: a message less each way. Of many each would hear as much as it reduces.
 void OwnedChunks::SumOverRanks(std::vector<Moments>* moments) const {
+  constexpr int kFew = 8;
+  transport_.size() <= kFew ? SumGathered(moments) : SumAtFirstRank(moments);
+}
+
+// In the order of the ranks.
+void OwnedChunks::SumGathered(std::vector<Moments>* moments) const {
   const size_t num_bytes = moments->size() * sizeof(Moments);
   messages_.own.resize(num_bytes);
   std::memcpy(messages_.own.data(), moments->data(), num_bytes);
-  GatherBytes(transport_, messages_.own, &messages_.all);
+  GatherBytes(transport_, &messages_);
   std::fill(moments->begin(), moments->end(), Moments());
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    for (size_t i = 0; i < moments->size(); ++i) {
-      Moments theirs;
-      std::memcpy(&theirs, messages_.all.data() + rank * num_bytes + i * sizeof(Moments),
-                  sizeof(Moments));
-      (*moments)[i].dot += theirs.dot;
-      (*moments)[i].left_norm2 += theirs.left_norm2;
-      (*moments)[i].right_norm2 += theirs.right_norm2;
-    }
+    Add(messages_.all.data() + rank * num_bytes, moments);
   }
+}
+
+// By a binomial tree: ranks 2^k and its odd multiples are done in round k.
+void OwnedChunks::SumAtFirstRank(std::vector<Moments>* moments) const {
+  const int rank = transport_.rank(), size = transport_.size();
+  const int64_t num_bytes = static_cast<int64_t>(moments->size() * sizeof(Moments));
+  messages_.own.resize(num_bytes);
+  messages_.all.resize(num_bytes);
+  for (int distance = 1; distance < size; distance *= 2) {
+    if ((rank & distance) != 0) {
+      std::memcpy(messages_.own.data(), moments->data(), num_bytes);
+      transport_.SendRecv({rank - distance, messages_.own.data(), num_bytes},
+                          {rank - distance, nullptr, 0});
+      break;
+    }
+    if (rank + distance >= size) continue;
+    transport_.SendRecv({rank + distance, nullptr, 0},
+                        {rank + distance, messages_.all.data(), num_bytes});
+    Add(messages_.all.data(), moments);
+  }
+  std::memcpy(messages_.own.data(), moments->data(), num_bytes);
+  Broadcast(transport_, 0, {messages_.own.data()}, {num_bytes});
+  std::memcpy(moments->data(), messages_.own.data(), num_bytes);
 }
 
 }  // namespace adasum

@@ -7,6 +7,7 @@
 
 #include "cc/algorithms/schedule.h"
 #include "cc/collectives/chunk_memory.h"
+#include "cc/collectives/left_out.h"
 #include "cc/core/arithmetic.h"
 #include "cc/core/dtype.h"
 #include "cc/core/segments.h"
@@ -23,13 +24,9 @@ struct OwnedChunk {
 
 class OwnedChunks {
  public:
-  // What is sent and received, in memory of the group.
-  struct Messages {
-    std::vector<char> own, all;
-  };
   // `reductions` are of each segment. All must outlive this.
   OwnedChunks(DType dtype, const Segments& segments, const std::vector<std::string>& reductions,
-              Transport* transport, Arithmetic* arithmetic, Messages* messages)
+              Transport* transport, Arithmetic* arithmetic, GatheredBytes* messages)
       : dtype_(dtype),
         segments_(segments),
         reductions_(reductions),
@@ -48,14 +45,17 @@ class OwnedChunks {
                   const std::string& reduction) const;
   // Of each node's segments, over all ranks.
   std::vector<std::vector<Moments>> MomentsOf(const std::vector<Pieces>& of_nodes) const;
+  // The same bits on all ranks.
   void SumOverRanks(std::vector<Moments>* moments) const;
+  void SumGathered(std::vector<Moments>* moments) const;
+  void SumAtFirstRank(std::vector<Moments>* moments) const;
 
   DType dtype_;
   const Segments& segments_;
   const std::vector<std::string>& reductions_;
   Transport& transport_;
   Arithmetic& arithmetic_;
-  Messages& messages_;
+  GatheredBytes& messages_;
 };
 
 }  // namespace adasum

@@ -74,6 +74,8 @@ class Communicator {
   // Without a reason the others are not told.
   void End(std::optional<ShutdownReason> reason);
   void SendShutdownNotice(ShutdownReason reason);
+  // Goes on for so long with messages that no request waits for, so that nothing of them is kept.
+  void AwaitUnderWay(double seconds);
   // The calling thread was told to end its wait for a request that another thread carries out.
   void Interrupt();
   void Loop();

@@ -1,6 +1,8 @@
 // How a communicator ends, and what becomes of the requests that it has then.
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "cc/engine/communicator.h"
@@ -29,6 +31,7 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   std::lock_guard<std::mutex> close_lock(close_mutex_);
   if (std::exchange(is_ended_, true)) return;
   const Standing standing = Stop();
+  if (standing != Standing::kScattered) AwaitUnderWay(reason ? kShutdownSeconds : 0);
   if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
   if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
   {
@@ -38,6 +41,14 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   }
   FailAll(ClosedError());
   if (timeline_) timeline_->Close();
+}
+
+void Communicator::AwaitUnderWay(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (state_ && state_->HasUnderWay() && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Communicator::SendShutdownNotice(ShutdownReason reason) {

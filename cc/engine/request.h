@@ -21,6 +21,8 @@ struct Request;
 class RequestState {
  public:
   virtual ~RequestState() = default;
+  // Goes on with messages that no request waits for; whether any are under way. Never waits.
+  virtual bool HasUnderWay() { return false; }
 };
 
 // What a request works with while it is carried out.

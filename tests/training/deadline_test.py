@@ -69,10 +69,10 @@ def test_fit_where_nothing_is_left_out(settings, mode, reduction, num_local):
 @pytest.mark.parametrize("reduction", REFERENCES)
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 def test_fit_where_there_is_no_time(mode, reduction, num_local):
-    """Anything may be left out: replicas stay the same, and learn."""
+    """Up to half of it is left out: replicas stay the same, and learn."""
     replicas = strategy(num_local, reductions=[(".*", reduction)])
     make_model = lambda: small_model(keras.layers.Dense(100, activation="relu"))  # noqa: E731
-    model = compiled_under(replicas, momentum, mode, make_model, settings=deadline(0, 1))
+    model = compiled_under(replicas, momentum, mode, make_model, settings=deadline(0, 0.5))
     batch = PER_REPLICA * replicas.num_replicas_in_sync
     x, y = examples(16 * batch)
     before = model.evaluate(x, y, batch_size=batch, verbose=0)
@@ -80,7 +80,7 @@ def test_fit_where_there_is_no_time(mode, reduction, num_local):
     assert_equal_on_ranks(model.trainable_variables)
     assert model.evaluate(x, y, batch_size=batch, verbose=0) < before
     left_out = model.optimizer.left_out
-    assert 0 <= left_out.mean_share <= left_out.most_share <= 1
+    assert 0 <= left_out.mean_share <= left_out.most_share <= 0.5
     assert 0 <= left_out.num_steps <= 48
 
 

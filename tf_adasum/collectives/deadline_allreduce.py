@@ -26,7 +26,8 @@ class DeadlineAllreduce:
     def __init__(
         self, communicator: Communicator, name: str, milliseconds: float, max_left_out: float
     ):
-        self._communicator = communicator.split(0, name=name)
+        # By MPI alone: a rank that waits for another in shared memory would push no chunks.
+        self._communicator = communicator.split(0, name=name, options={"shared_memory": False})
         self._name = name
         self._settings = {"milliseconds": milliseconds, "max_left_out": max_left_out}
 
