@@ -26,8 +26,9 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     The vectors are the changes of the weights in delta mode and the gradients in gradient mode;
     with `steps_per_sync` and `accumulate` only the steps that exchange count. With a local
     reduction they are the hosts' results, and with a single host there is nothing to measure.
-    Variables whose rule is another reduction than Adasum are left out, and on GPUs nothing is
-    measured: NaN. One replica alone has 1: Adasum of one vector is itself.
+    Variables whose rule is another reduction than Adasum are left out, and on GPUs and with
+    `sync=Deadline()` or `Lazy()` nothing is measured: NaN. One replica alone has 1: Adasum of one
+    vector is itself.
 
     The numbers come from the dot products by which Adasum combines the vectors: no further pass
     over them and no further exchange, but for a few bytes to ranks beyond a power of two. All ranks

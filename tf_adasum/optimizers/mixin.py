@@ -81,7 +81,7 @@ class AdasumMixin:
 
     @property
     def left_out(self) -> LeftOut:
-        """How much was left out of the exchanges (`adasum.sync.Deadline`)."""
+        """How much was left out of exchanges in this process (`adasum.sync.Deadline`)."""
         return self._adasum.exchange.left_out
 
     def earlier_weights(self, weights) -> list | None:

@@ -161,7 +161,7 @@ class Exchange:
 
     @property
     def left_out(self) -> LeftOut:
-        """Of all steps so far, read eagerly; the same on all ranks."""
+        """Of the steps of this process so far, read eagerly; the same on all ranks."""
         return LeftOut(0, 0.0, 0.0)
 
     @property
