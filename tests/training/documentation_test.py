@@ -45,6 +45,7 @@ from tf_adasum.keras_hooks.guard import require_hooks
         "optimizers.onebit_adam",
         "optimizers.onebit_lamb",
         "optimizers.sketched_sgd",
+        "optimizers.sync.deadline",
         "optimizers.sync.group_averaging",
         "optimizers.sync.lazy",
         "optimizers.wrapper",
