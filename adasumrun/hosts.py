@@ -55,8 +55,7 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
     """
     hosts = []
     for line in lines:
-        # As mpirun reads it, there may be spaces around the =.
-        name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
+        name, words = _words_of(line)
         for word in words:
             if word.startswith("slots="):
                 name += ":" + _slots_of(word, line)
@@ -64,6 +63,13 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
     if not hosts:
         raise ValueError("expected a host on some line. Received: none")
     return ",".join(hosts)
+
+
+def _words_of(line: str) -> tuple[str, list[str]]:
+    """A line's host, empty where there is none, and what it says of it."""
+    # As mpirun reads it, there may be spaces around the =.
+    name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
+    return name, words
 
 
 def _slots_of(word: str, line: str) -> str:
@@ -85,7 +91,7 @@ def shares_of_lines(lines: Iterable[str]) -> dict[str, float]:
     """
     shares, are_given = {}, False
     for line in lines:
-        name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
+        name, words = _words_of(line)
         if name:
             given = [word.removeprefix("share=") for word in words if word.startswith("share=")]
             shares[name.partition(":")[0]] = _share_of(given[-1], line) if given else 1.0

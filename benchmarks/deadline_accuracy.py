@@ -13,13 +13,11 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import json
 import sys
 
 import keras
 import numpy as np
 from absl import app, flags
-from tabulate import tabulate
 
 import tf_adasum
 from benchmarks import trained
@@ -58,7 +56,7 @@ def main(_) -> None:
             if tf_adasum.rank() == 0:
                 print(f"{reduction}, {name}: {middle:.4f}", file=sys.stderr, flush=True)
     if tf_adasum.rank() == 0:
-        _report(found)
+        trained.report(found, ["exchange", "left out"], FLAGS.json, 2)
 
 
 def _train(reduction: str, rate: float, sync, seed: int) -> tuple[float, float]:
@@ -73,24 +71,6 @@ def _train(reduction: str, rate: float, sync, seed: int) -> tuple[float, float]:
         strategy, make_optimizer, sync, seed, FLAGS.epochs, FLAGS.batch, units=units
     )
     return accuracy, optimizer.left_out.mean_share
-
-
-def _report(found) -> None:
-    rows = [
-        [
-            reduction,
-            name,
-            f"{np.median(accuracies):.2%} ({min(accuracies):.2%} to {max(accuracies):.2%})",
-            f"{100 * distance:+.2f}",
-            f"{share:.2%}",
-        ]
-        for reduction, name, accuracies, distance, share in found
-    ]
-    header = ["reduction", "exchange", "accuracy", "points", "left out"]
-    print(tabulate(rows, header, tablefmt="github", disable_numparse=True), flush=True)
-    if FLAGS.json:
-        with open(FLAGS.json, "w") as file:
-            json.dump(found, file)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tabulate import tabulate
 
 import tf_adasum
 from experiments import tasks
@@ -54,3 +56,30 @@ def _network(units: Sequence[int], task) -> keras.Model:
     num_classes = int(task.train.labels.max()) + 1
     inputs = keras.Input(task.train.inputs.shape[1:])
     return keras.Sequential([inputs, *hidden, keras.layers.Dense(num_classes)])
+
+
+def report(found: list, header: list[str], path: str | None, digits: int) -> None:
+    """Prints a table of trainings, and writes all figures to a file.
+
+    Args:
+        found: of each row the reduction, the way, the accuracies, the distance of their median to
+            that of the first row, and a share.
+        header: of the columns of ways and shares.
+        path: of the file; None for none.
+        digits: of the share in percent.
+    """
+    rows = [
+        [
+            reduction,
+            name,
+            f"{np.median(accuracies):.2%} ({min(accuracies):.2%} to {max(accuracies):.2%})",
+            f"{100 * distance:+.2f}",
+            f"{share:.{digits}%}",
+        ]
+        for reduction, name, accuracies, distance, share in found
+    ]
+    columns = ["reduction", header[0], "accuracy", "points", header[1]]
+    print(tabulate(rows, columns, tablefmt="github", disable_numparse=True), flush=True)
+    if path:
+        with open(path, "w") as file:
+            json.dump(found, file)

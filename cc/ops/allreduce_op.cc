@@ -5,6 +5,7 @@
 #include "cc/ops/gpu_tensors.h"
 #endif
 #include "cc/ops/kept_tensors.h"
+#include "cc/ops/shapes.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -17,12 +18,6 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
 constexpr char kMeasuredAllreduce[] = "AdasumMeasuredAllreduce";
-
-Shape ToShape(const tensorflow::TensorShape& shape) {
-  Shape sizes;
-  for (int i = 0; i < shape.dims(); ++i) sizes.push_back(shape.dim_size(i));
-  return sizes;
-}
 
 // Hands the tensors to the communication thread and returns; TensorFlow keeps inputs and outputs
 // alive until `done` is called, on that thread. An op that is called eagerly is waited for by its

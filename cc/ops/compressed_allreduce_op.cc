@@ -5,6 +5,7 @@
 #include "cc/collectives/compressed_allreduce.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/request_op.h"
+#include "cc/ops/shapes.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
 
@@ -14,12 +15,6 @@ namespace {
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
-
-Shape ToShape(const tensorflow::TensorShape& shape) {
-  Shape sizes;
-  for (int i = 0; i < shape.dims(); ++i) sizes.push_back(shape.dim_size(i));
-  return sizes;
-}
 
 // The value of a variable in the host's memory, to be changed in place: half of the time of a call
 // was spent on copies of residuals. It is copied only where somebody else still reads it.

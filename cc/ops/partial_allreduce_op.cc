@@ -4,6 +4,7 @@
 #include "cc/collectives/partial_allreduce.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/request_op.h"
+#include "cc/ops/shapes.h"
 
 namespace adasum {
 namespace {
@@ -41,9 +42,7 @@ class PartialAllreduceOp : public RequestOp {
     for (int i = 0; i < num_tensors_; ++i) {
       const Tensor& input = context->input(1 + i);
       kept->push_back(input);
-      Shape shape;
-      for (int axis = 0; axis < input.dims(); ++axis) shape.push_back(input.dim_size(axis));
-      tensors.shapes.push_back(shape);
+      tensors.shapes.push_back(ToShape(input.shape()));
       tensors.inputs.push_back(input.data());
       Tensor* output = nullptr;
       TF_RETURN_IF_ERROR(context->allocate_output(i, input.shape(), &output));

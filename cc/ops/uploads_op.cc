@@ -1,6 +1,7 @@
 #include "cc/collectives/uploads.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/request_op.h"
+#include "cc/ops/shapes.h"
 
 namespace adasum {
 namespace {
@@ -26,9 +27,7 @@ class UploadsOp : public RequestOp {
     tensors.uploads = context->input(1).scalar<bool>()();
     for (int i = 0; i < num_tensors_; ++i) {
       const Tensor& input = context->input(2 + i);
-      Shape shape;
-      for (int axis = 0; axis < input.dims(); ++axis) shape.push_back(input.dim_size(axis));
-      tensors.shapes.push_back(shape);
+      tensors.shapes.push_back(ToShape(input.shape()));
       tensors.inputs.push_back(input.data());
       Tensor* output = nullptr;
       TF_RETURN_IF_ERROR(
