@@ -30,13 +30,20 @@ std::string TextOf(const std::vector<Shape>& shapes) {
   return text;
 }
 
+std::string ReplicasText(size_t num_replicas, const std::vector<int>& replica_counts) {
+  if (replica_counts.empty()) return " from " + std::to_string(num_replicas) + " replicas";
+  std::string text;
+  for (int count : replica_counts) text += (text.empty() ? "" : ",") + std::to_string(count);
+  return " from [" + text + "] replicas";
+}
+
 namespace {
 
 // One line that names all that must be equal on every rank.
 std::string Signature(const AllreduceTensors& tensors, const ReductionSpec& spec) {
   return "allreduce(" + spec.Text() + ") of " + std::to_string(tensors.shapes.size()) + " " +
-         DTypeName(tensors.dtype) + " tensors " + TextOf(tensors.shapes) + " from " +
-         std::to_string(tensors.inputs.size()) + " replicas" +
+         DTypeName(tensors.dtype) + " tensors " + TextOf(tensors.shapes) +
+         ReplicasText(tensors.inputs.size(), tensors.replica_counts) +
          (tensors.device == nullptr ? "" : " on GPUs") +
          (tensors.norms == nullptr ? "" : ", measured");
 }
@@ -87,6 +94,7 @@ class RecentPlans {
     std::vector<Shape> shapes;
     size_t num_replicas;
     bool is_on_device, is_measured;
+    std::vector<int> replica_counts;
   };
   struct Entry {
     Description tensors;
@@ -94,16 +102,23 @@ class RecentPlans {
   };
 
   static Description Described(const AllreduceTensors& tensors) {
-    return {
-        tensors.name,   tensors.reduction,     tensors.local_reduction,   tensors.dtype,
-        tensors.shapes, tensors.inputs.size(), tensors.device != nullptr, tensors.norms != nullptr};
+    return {tensors.name,
+            tensors.reduction,
+            tensors.local_reduction,
+            tensors.dtype,
+            tensors.shapes,
+            tensors.inputs.size(),
+            tensors.device != nullptr,
+            tensors.norms != nullptr,
+            tensors.replica_counts};
   }
   static bool IsAlike(const Description& known, const AllreduceTensors& tensors) {
     return known.dtype == tensors.dtype && known.num_replicas == tensors.inputs.size() &&
            known.is_on_device == (tensors.device != nullptr) &&
            known.is_measured == (tensors.norms != nullptr) &&
            known.reduction == tensors.reduction && known.name == tensors.name &&
-           known.local_reduction == tensors.local_reduction && known.shapes == tensors.shapes;
+           known.local_reduction == tensors.local_reduction && known.shapes == tensors.shapes &&
+           known.replica_counts == tensors.replica_counts;
   }
 
   std::vector<Entry> entries_;

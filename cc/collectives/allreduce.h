@@ -20,6 +20,8 @@ using Shape = std::vector<int64_t>;
 std::vector<int64_t> NumElements(const std::vector<Shape>& shapes);
 // "[2,3], [4]".
 std::string TextOf(const std::vector<Shape>& shapes);
+// " from 2 replicas", for each rank; " from [2,1] replicas" where they are unlike.
+std::string ReplicasText(size_t num_replicas, const std::vector<int>& replica_counts);
 
 struct AllreduceTensors {
   std::string name;       // equal on all ranks for what belongs together
@@ -40,6 +42,8 @@ struct AllreduceTensors {
   // reduction; null where nobody asks, on all ranks alike. NaN where there is no Adasum of several
   // in host memory.
   SquaredNorms* norms = nullptr;
+  // Of every rank; empty where all have as many as this one.
+  std::vector<int> replica_counts = {};
 };
 
 // Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.

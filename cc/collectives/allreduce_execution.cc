@@ -11,6 +11,7 @@
 #include "cc/collectives/blocks.h"
 #include "cc/collectives/collective_state.h"
 #include "cc/collectives/tuner.h"
+#include "cc/core/leaf_numbers.h"
 
 namespace adasum {
 namespace {
@@ -19,10 +20,10 @@ namespace {
 constexpr int64_t kMoreThanCached = int64_t{8} << 20;
 
 // The leaves of some ranks.
-std::vector<int> LeavesOf(const std::vector<int>& ranks, int num_replicas) {
+std::vector<int> LeavesOf(const std::vector<int>& ranks, const LeafNumbers& numbers) {
   std::vector<int> leaves;
   for (int rank : ranks) {
-    for (int r = 0; r < num_replicas; ++r) leaves.push_back(rank * num_replicas + r);
+    for (int r = 0; r < numbers.CountOf(rank); ++r) leaves.push_back(numbers.FirstOf(rank) + r);
   }
   return leaves;
 }
@@ -35,13 +36,17 @@ class Execution {
         context_(context),
         state_(StateOf(context)),
         segments_(NumElements(tensors.shapes)),
-        num_replicas_(static_cast<int>(tensors.inputs.size())) {}
+        num_replicas_(static_cast<int>(tensors.inputs.size())) {
+    // A rank with a replica among ranks with one each is a leaf itself.
+    if (num_replicas_ == 1 && tensors.replica_counts.empty()) return;
+    numbers_.emplace(tensors.replica_counts, context.transport.size(), num_replicas_);
+  }
 
   void Run() {
     if (tensors_.norms != nullptr) {
       std::fill_n(tensors_.norms, segments_.size(), SquaredNorms());
     }
-    state_.leaves.Open(num_replicas_);
+    if (numbers_) state_.leaves.Open(*numbers_);
     if (static_cast<int>(state_.scratch.size()) < num_replicas_) {
       state_.scratch.resize(num_replicas_);
     }
@@ -75,7 +80,7 @@ class Execution {
   void RunWith(CpuArithmetic& cpu) {
     // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
     // lend: steps are as long as the cores are many, and both sides take the same.
-    const int num_cores = context_.topology.cores / num_replicas_;
+    const int num_cores = context_.topology.cores / (numbers_ ? numbers_->most_replicas() : 1);
     ParallelArithmetic parallel(&cpu, num_cores, tensors_.lend);
     Arithmetic& chosen = num_cores > 1 ? static_cast<Arithmetic&>(parallel) : cpu;
     TracedArithmetic traced(&chosen, context_.timeline);
@@ -96,7 +101,7 @@ class Execution {
 
   // Whether the longest tensor lies where peers reach it; mostly all or none do.
   bool LiesInReach() const {
-    if (num_replicas_ > 1 || segments_.size() == 0) return false;
+    if (numbers_ || segments_.size() == 0) return false;
     const auto bytes = [&](int64_t i) {
       return (segments_.offset(i + 1) - segments_.offset(i)) * ElementBytes(tensors_.dtype);
     };
@@ -116,12 +121,12 @@ class Execution {
                                    state_.tuning};
       lacking[replica] = ReduceReplica(replica, with, hierarchy == nullptr);
     };
-    if (num_replicas_ == 1) {
+    if (!numbers_) {
       reduce(0, hierarchy ? hierarchy->host() : context_.transport);
     } else {
-      state_.leaves.ForEach(num_replicas_, [&](int replica, Transport& all) {
+      state_.leaves.ForEach(*numbers_, [&](int replica, Transport& all) {
         if (hierarchy == nullptr) return reduce(replica, all);
-        SubsetTransport host(&all, LeavesOf(hierarchy->host_ranks(), num_replicas_));
+        SubsetTransport host(&all, LeavesOf(hierarchy->host_ranks(), *numbers_));
         reduce(replica, host);
       });
     }
@@ -179,6 +184,7 @@ class Execution {
   CollectiveState& state_;
   const Segments segments_;
   const int num_replicas_;
+  std::optional<LeafNumbers> numbers_;  // null where every rank is one leaf
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cc/algorithms/schedule.h"
 #include "cc/compression/codec.h"
+#include "cc/core/leaf_numbers.h"
 
 namespace adasum {
 
@@ -22,13 +23,14 @@ struct CodeGroup {
 class CodePlaces {
  public:
   // `num_elements` of every tensor; groups of at least `group_elements` values, but for the last.
+  // `codec` and `numbers` outlive it.
   CodePlaces(const Codec& codec, std::vector<int64_t> num_elements, int64_t group_elements,
-             int num_ranks, int rank, int leaves_of_rank)
+             const LeafNumbers& numbers, int rank)
       : codec_(codec),
         num_elements_(std::move(num_elements)),
-        size_(num_ranks),
-        rank_(rank),
-        leaves_(leaves_of_rank) {
+        numbers_(numbers),
+        size_(numbers.num_ranks()),
+        rank_(rank) {
     int64_t in_group = 0;
     for (size_t i = 0; i < num_elements_.size(); ++i) {
       if (groups_.empty() || in_group >= group_elements) {
@@ -66,11 +68,12 @@ class CodePlaces {
 
   // Where this rank's codes of a group for a rank begin, of all its leaves.
   int64_t Sent(int64_t group, int to) const {
-    return leaves_ * (all_before_[group] + BytesBelow(group, to));
+    return numbers_.CountOf(rank_) * (all_before_[group] + BytesBelow(group, to));
   }
   // Where those of a rank for this one do.
   int64_t Received(int64_t group, int from) const {
-    return leaves_ * (size_ * before_[group][rank_] + from * Bytes(group, rank_));
+    return numbers_.num_leaves() * before_[group][rank_] +
+           numbers_.FirstOf(from) * Bytes(group, rank_);
   }
   // The same of the results.
   int64_t ResultSent(int64_t group) const { return before_[group][rank_]; }
@@ -92,7 +95,8 @@ class CodePlaces {
 
   const Codec& codec_;
   const std::vector<int64_t> num_elements_;
-  const int size_, rank_, leaves_;
+  const LeafNumbers& numbers_;
+  const int size_, rank_;
   std::vector<CodeGroup> groups_;
   // Of one leaf, for each rank and for all, the bytes of the groups before each.
   std::vector<std::vector<int64_t>> before_;

@@ -31,7 +31,7 @@ const Reduction& CheckedReduction(const CompressedTensors& tensors) {
 std::string Signature(const CompressedTensors& tensors) {
   return "allreduce(" + tensors.reduction + ") by " + tensors.codec + " of " +
          std::to_string(tensors.shapes.size()) + " " + DTypeName(tensors.dtype) + " tensors " +
-         TextOf(tensors.shapes) + " from " + std::to_string(tensors.inputs.size()) + " replicas";
+         TextOf(tensors.shapes) + ReplicasText(tensors.inputs.size(), tensors.replica_counts);
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ struct CompressedTensors {
   std::vector<void*> part_residuals = {};
   // What holds the residuals' memory, until the request is done.
   std::shared_ptr<const void> kept = nullptr;
+  // Of every rank; empty where all have as many as this one.
+  std::vector<int> replica_counts = {};
 };
 
 // The most elements of a tensor of `num_elements` that one of `num_ranks` reduces for all.

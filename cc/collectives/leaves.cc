@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
@@ -10,12 +11,18 @@
 
 namespace adasum {
 
-void Leaves::Open(int num_replicas) {
+void Leaves::Open(const LeafNumbers& numbers) {
   // The same on all ranks: they run the same requests in the same order.
-  if (num_replicas <= num_open_) return;
+  bool is_open = true;
+  std::vector<int> needed = replicas_open_;
+  for (int process = 0; process < processes_.size(); ++process) {
+    needed[process] = std::max(needed[process], numbers.CountOf(process));
+    is_open = is_open && needed[process] == replicas_open_[process];
+  }
+  if (is_open) return;
   std::string failure;
   try {
-    threads_.Grow(num_replicas);
+    threads_.Grow(needed[processes_.rank()]);
   } catch (const Error& error) {
     failure = error.what();
   }
@@ -26,20 +33,21 @@ void Leaves::Open(int num_replicas) {
                         "rank " + std::to_string(rank) + ": " + failures[rank] +
                             " Use fewer replicas or raise the limit.");
   }
-  int num_near = 1;  // processes of this host
+  int num_near = 0;  // leaves of this host
   for (int process = 0; process < processes_.size(); ++process) {
-    num_near += process != processes_.rank() && processes_.CanRead(process);
+    const bool is_near = process == processes_.rank() || processes_.CanRead(process);
+    num_near += is_near ? needed[process] : 0;
   }
-  waits_.hot_pauses = std::min(waits_.hot_pauses, HotPauses(num_near * num_replicas));
-  host_ = HostLeaves::Make(processes_, num_replicas, waits_);
-  num_open_ = num_replicas;
+  waits_.hot_pauses = std::min(waits_.hot_pauses, HotPauses(num_near));
+  host_ = HostLeaves::Make(processes_, LeafNumbers(needed), waits_);
+  replicas_open_ = std::move(needed);
 }
 
-void Leaves::ForEach(int num_replicas, const std::function<void(int, Transport&)>& body) {
-  ThreadHub hub(num_replicas, waits_);
+void Leaves::ForEach(const LeafNumbers& numbers, const std::function<void(int, Transport&)>& body) {
+  ThreadHub hub(numbers.CountOf(processes_.rank()), waits_);
   if (host_) host_->Begin();
   threads_.ForEach(&hub, [&](int replica) {
-    LeafTransport transport(&processes_, &hub, host_.get(), replica);
+    LeafTransport transport(&processes_, &hub, host_.get(), &numbers, replica);
     TracedTransport traced(&transport, timeline_);
     body(replica, timeline_ ? static_cast<Transport&>(traced) : transport);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/collectives/allreduce.h"
 #include "cc/collectives/reduction_spec.h"
 #include "cc/collectives/sparse_execution.h"
 #include "cc/core/error.h"
@@ -35,7 +36,7 @@ std::string Signature(const SparseAllreduceTensors& tensors) {
     text += separator + tensor.text;
     separator = ", ";
   }
-  return text + " from " + std::to_string(num_replicas) + " replicas";
+  return text + ReplicasText(num_replicas, tensors.replica_counts);
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ struct SparseAllreduceTensors {
   // Called once, by the thread that carries out the request, with the number of rows of each
   // result: returns where they go. May throw Error where there is no memory for them.
   std::function<std::vector<ReducedRows>(const std::vector<int64_t>&)> allocate;
+  // Of every rank; empty where all have as many as this one.
+  std::vector<int> replica_counts = {};
 };
 
 // The result has the rows that any leaf has, ascending, each index once; the same bits on all

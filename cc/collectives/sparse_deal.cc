@@ -42,9 +42,13 @@ SparseDeal::SparseDeal(const SparseAllreduceTensors& request, Transport& transpo
       transport_(transport),
       arithmetic_(arithmetic),
       scratch_(scratch),
-      num_replicas_(static_cast<int>(request.tensors[0].replicas.size())),
-      sent_(transport.size()),
-      received_(transport.size()) {}
+      numbers_(request.replica_counts, transport.size(),
+               static_cast<int>(request.tensors[0].replicas.size())) {
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    sent_.push_back({numbers_.CountOf(transport.rank()), {}, {}});
+    received_.push_back({numbers_.CountOf(rank), {}, {}});
+  }
+}
 
 void SparseDeal::Exchange() {
   for (const SparseTensor& tensor : request_.tensors) {
@@ -64,9 +68,9 @@ void SparseDeal::Exchange() {
 
 std::string SparseDeal::OwnFault() const {
   for (size_t i = 0; i < lists_.size(); ++i) {
-    const SparseTensor& tensor = TensorOf(i);
-    const SparseRows& rows = tensor.replicas[i % num_replicas_];
-    std::string fault = rows.fault;
+    const List list = OwnList(i);
+    const SparseTensor& tensor = request_.tensors[list.tensor];
+    std::string fault = tensor.replicas[list.replica].fault;
     const std::vector<int64_t>& indices = lists_[i].indices();
     if (fault.empty() && !indices.empty()) {
       const int64_t least = indices.front(), most = indices.back();
@@ -76,20 +80,19 @@ std::string SparseDeal::OwnFault() const {
               std::to_string(tensor.dense_rows - 1);
     }
     if (fault.empty()) continue;
-    return fault + ", in tensor " + std::to_string(i / num_replicas_) + " of replica " +
-           std::to_string(i % num_replicas_);
+    return fault + ", in tensor " + std::to_string(list.tensor) + " of replica " +
+           std::to_string(list.replica);
   }
   return "";
 }
 
 // How many rows each list has, and some of their indices.
 std::string SparseDeal::OwnRows() const {
-  const int num_leaves = transport_.size() * num_replicas_;
   std::string text(1, kRows);
   for (size_t i = 0; i < lists_.size(); ++i) {
-    const int leaf = transport_.rank() * num_replicas_ + static_cast<int>(i % num_replicas_);
+    const int leaf = numbers_.FirstOf(transport_.rank()) + OwnList(i).replica;
     Append(&text, static_cast<int64_t>(lists_[i].indices().size()));
-    for (int64_t index : SampleIndices(lists_[i].indices(), leaf, num_leaves)) {
+    for (int64_t index : SampleIndices(lists_[i].indices(), leaf, num_leaves())) {
       Append(&text, index);
     }
   }
@@ -114,12 +117,15 @@ void SparseDeal::Agree() {
   }
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     NumberReader numbers(texts[rank], 1, static_cast<int>(rank));
-    for (size_t i = 0; i < lists_.size(); ++i) {
-      const int64_t dense_rows = TensorOf(i).dense_rows, num_rows = numbers.Next(0, dense_rows);
+    const int num_replicas = received_[rank].num_replicas;
+    for (size_t i = 0; i < request_.tensors.size() * num_replicas; ++i) {
+      const size_t tensor = i / num_replicas;
+      const int64_t dense_rows = request_.tensors[tensor].dense_rows;
+      const int64_t num_rows = numbers.Next(0, dense_rows);
       const int64_t num_samples = std::min(num_rows, kMostSamples);
       received_[rank].most.push_back(num_rows);
       for (int64_t k = 0; k < num_samples; ++k) {
-        samples[i / num_replicas_].push_back(
+        samples[tensor].push_back(
             {numbers.Next(0, dense_rows - 1),
              static_cast<double>(num_rows) / static_cast<double>(num_samples)});
       }
@@ -132,32 +138,35 @@ void SparseDeal::Agree() {
 }
 
 Range SparseDeal::RangeOf(size_t list, int rank) const {
-  const std::vector<int64_t>& borders = borders_[list / num_replicas_];
+  const std::vector<int64_t>& borders = borders_[OwnList(list).tensor];
   return Within(lists_[list].indices(), borders[rank], borders[rank + 1]);
 }
 
 void SparseDeal::SwapCounts() {
-  const int size = transport_.size();
-  const int64_t num_lists = static_cast<int64_t>(lists_.size());
-  const int64_t num_bytes = num_lists * static_cast<int64_t>(sizeof(int64_t));
-  auto* const sent = static_cast<int64_t*>(scratch_.sent.Get(size * num_bytes));
-  auto* const received = static_cast<int64_t*>(scratch_.received.Get(size * num_bytes));
-  for (int to = 0; to < size; ++to) {
-    for (int64_t i = 0; i < num_lists; ++i) sent[to * num_lists + i] = RangeOf(i, to).size();
-    sent_[to].counts.assign(sent + to * num_lists, sent + (to + 1) * num_lists);
+  constexpr int64_t kBytes = sizeof(int64_t);
+  const int64_t num_tensors = static_cast<int64_t>(request_.tensors.size());
+  const int64_t num_own = static_cast<int64_t>(lists_.size());
+  auto* const sent = static_cast<int64_t*>(scratch_.sent.Get(transport_.size() * num_own * kBytes));
+  auto* const received =
+      static_cast<int64_t*>(scratch_.received.Get(num_tensors * num_leaves() * kBytes));
+  for (int to = 0; to < transport_.size(); ++to) {
+    for (int64_t i = 0; i < num_own; ++i) sent[to * num_own + i] = RangeOf(i, to).size();
+    sent_[to].counts.assign(sent + to * num_own, sent + (to + 1) * num_own);
   }
+  const auto begin = [&](int rank) { return received + num_tensors * numbers_.FirstOf(rank); };
+  const auto number = [&](int rank) { return num_tensors * numbers_.CountOf(rank); };
   ExchangeParts(
-      transport_, [&](int to) { return Part{sent + to * num_lists, num_bytes}; },
-      [&](int from) { return PartOfResult{received + from * num_lists, num_bytes}; });
-  for (int from = 0; from < size; ++from) {
-    received_[from].counts.assign(received + from * num_lists, received + (from + 1) * num_lists);
+      transport_, [&](int to) { return Part{sent + to * num_own, num_own * kBytes}; },
+      [&](int from) { return PartOfResult{begin(from), number(from) * kBytes}; });
+  for (int from = 0; from < transport_.size(); ++from) {
+    received_[from].counts.assign(begin(from), begin(from) + number(from));
     CheckCounts(from);
   }
 }
 
 void SparseDeal::CheckCounts(int from) const {
   const Block& block = received_[from];
-  for (size_t i = 0; i < lists_.size(); ++i) {
+  for (size_t i = 0; i < block.counts.size(); ++i) {
     if (block.counts[i] >= 0 && block.counts[i] <= block.most[i]) continue;
     RefuseBytes(from, "0 to " + std::to_string(block.most[i]) + " rows",
                 std::to_string(block.counts[i]));
@@ -173,7 +182,7 @@ void SparseDeal::CheckIndices() const {
       int64_t least = borders_[t][transport_.rank()];
       for (int64_t i = 0; i < rows.num_rows; ++i) {
         if (rows.indices[i] < least || rows.indices[i] >= end) {
-          RefuseBytes(leaf / num_replicas_,
+          RefuseBytes(numbers_.RankOf(leaf),
                       "an index from " + std::to_string(least) + " to " + std::to_string(end - 1),
                       std::to_string(rows.indices[i]));
         }
@@ -191,7 +200,7 @@ int64_t SparseDeal::IndicesAt(const Block& block, size_t list) const {
 
 int64_t SparseDeal::ValuesAt(const Block& block, size_t list) const {
   int64_t num_bytes = IndicesAt(block, block.counts.size());
-  for (size_t i = 0; i < list; ++i) num_bytes += block.counts[i] * RowBytes(i);
+  for (size_t i = 0; i < list; ++i) num_bytes += block.counts[i] * RowBytes(block, i);
   return num_bytes;
 }
 
@@ -212,9 +221,9 @@ void SparseDeal::Pack() {
       const Range range = RangeOf(i, to);
       std::copy(lists_[i].indices().begin() + range.begin, lists_[i].indices().begin() + range.end,
                 reinterpret_cast<int64_t*>(sent + block.begin + IndicesAt(block, i)));
-      lists_[i].SumRows(range, TensorOf(i).replicas[i % num_replicas_].values,
-                        TensorOf(i).row_elements, request_.dtype, arithmetic_,
-                        sent + block.begin + ValuesAt(block, i));
+      lists_[i].SumRows(range, OwnRowsOf(i).values,
+                        request_.tensors[OwnList(i).tensor].row_elements, request_.dtype,
+                        arithmetic_, sent + block.begin + ValuesAt(block, i));
     }
   }
 }
@@ -231,8 +240,8 @@ void SparseDeal::SwapRows() {
 }
 
 DealtRows SparseDeal::RowsOf(size_t tensor, int leaf) const {
-  const Block& block = received_[leaf / num_replicas_];
-  const size_t list = tensor * num_replicas_ + leaf % num_replicas_;
+  const Block& block = received_[numbers_.RankOf(leaf)];
+  const size_t list = tensor * block.num_replicas + numbers_.ReplicaOf(leaf);
   char* const begin = At(scratch_.received.Get(0), block.begin);
   return {reinterpret_cast<const int64_t*>(begin + IndicesAt(block, list)),
           begin + ValuesAt(block, list), block.counts[list]};

@@ -10,6 +10,7 @@
 #include "cc/collectives/sparse_allreduce.h"
 #include "cc/collectives/sparse_scratch.h"
 #include "cc/core/arithmetic.h"
+#include "cc/core/leaf_numbers.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -33,14 +34,21 @@ class SparseDeal {
   // Collective. Throws InvalidArgument on all ranks for what one rank can't pass.
   void Exchange();
 
-  int num_leaves() const { return transport_.size() * num_replicas_; }
+  int num_leaves() const { return numbers_.num_leaves(); }
   // Of a tensor, in this rank's range.
   DealtRows RowsOf(size_t tensor, int leaf) const;
 
  private:
-  // Rows of each tensor and replica, in this order, that go from one rank to another, and where
-  // they lie behind each other: all indices, then all values.
+  // A list of rows is that of a tensor and a replica of one rank, in this order.
+  struct List {
+    size_t tensor;
+    int replica;
+  };
+
+  // The lists of a rank, as far as they go to one rank, and where they lie behind each other: all
+  // indices, then all values.
   struct Block {
+    int num_replicas;  // of the rank whose lists they are
     std::vector<int64_t> counts;
     std::vector<int64_t> most;  // counts of received_ are no more than the rank has
     int64_t begin = 0;          // bytes, in the buffer that holds it
@@ -56,9 +64,17 @@ class SparseDeal {
   void CheckCounts(int from) const;
   void CheckIndices() const;
 
-  const SparseTensor& TensorOf(size_t list) const { return request_.tensors[list / num_replicas_]; }
-  int64_t RowBytes(size_t list) const {
-    return TensorOf(list).row_elements * ElementBytes(request_.dtype);
+  // Of this rank's lists.
+  List OwnList(size_t i) const {
+    const int own = numbers_.CountOf(transport_.rank());
+    return {i / own, static_cast<int>(i % own)};
+  }
+  const SparseRows& OwnRowsOf(size_t i) const {
+    const List list = OwnList(i);
+    return request_.tensors[list.tensor].replicas[list.replica];
+  }
+  int64_t RowBytes(const Block& block, size_t list) const {
+    return request_.tensors[list / block.num_replicas].row_elements * ElementBytes(request_.dtype);
   }
   Range RangeOf(size_t list, int rank) const;
   // Behind which byte of the block the indices, and the values, of a list begin.
@@ -72,7 +88,7 @@ class SparseDeal {
   Transport& transport_;
   Arithmetic& arithmetic_;
   SparseScratch& scratch_;
-  const int num_replicas_;
+  const LeafNumbers numbers_;
   std::vector<RowList> lists_;                 // of each tensor and replica
   std::vector<std::vector<int64_t>> borders_;  // of each tensor's ranges
   std::vector<Block> sent_, received_;         // to and from each rank

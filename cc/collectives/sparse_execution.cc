@@ -16,8 +16,7 @@
 namespace adasum {
 namespace {
 
-// One request. Leaves are numbered rank * L + replica, as everywhere; a rank carries out what its
-// L replicas ask for together.
+// One request. A rank carries out what its replicas ask for together.
 //
 // Every rank gets a range of the indices of each tensor, and the rows in it of all leaves. It puts
 // them over their union, where they are dense vectors whose moments are sums over the ranks, and

@@ -34,12 +34,13 @@ TensorCodes::TensorCodes(const CompressedTensors& tensors, std::vector<int64_t> 
       scratch_(scratch),
       timeline_(timeline),
       codec_(MakeCodec(tensors.codec, tensors.dtype, CodecKernelsOf(instruction_set))),
+      numbers_(tensors.replica_counts, transport.size(), static_cast<int>(tensors.inputs.size())),
       rank_(transport.rank()),
       size_(transport.size()),
-      num_replicas_(static_cast<int>(tensors.inputs.size())),
-      num_leaves_(size_ * num_replicas_),
+      num_replicas_(numbers_.CountOf(rank_)),
+      num_leaves_(numbers_.num_leaves()),
       element_bytes_(ElementBytes(tensors.dtype)),
-      places_(*codec_, std::move(num_elements), group_elements, size_, rank_, num_replicas_) {}
+      places_(*codec_, std::move(num_elements), group_elements, numbers_, rank_) {}
 
 // As much on all ranks, so that all find alike whether there is enough from earlier requests.
 void TensorCodes::Allocate(Transport& transport) {
@@ -48,7 +49,7 @@ void TensorCodes::Allocate(Transport& transport) {
     num_bytes += (num_leaves_ + 1) * PartBytes(i);
   }
   const CompressedScratch::Room room{
-      num_replicas_ * places_.BytesForAll(),
+      numbers_.most_replicas() * places_.BytesForAll(),
       std::max(num_leaves_ * places_.BytesFor(0), places_.BytesForAll()), num_bytes};
   if (!scratch_.agreed.Holds(room)) {
     AllocateTogether(transport, [&] {
@@ -70,7 +71,7 @@ CodeSpan TensorCodes::Sent(int64_t group, int to) const {
 
 CodeSpan TensorCodes::Received(int64_t group, int from) const {
   return {At(scratch_.received.Get(0), places_.Received(group, from)),
-          num_replicas_ * places_.Bytes(group, rank_)};
+          numbers_.CountOf(from) * places_.Bytes(group, rank_)};
 }
 
 CodeSpan TensorCodes::ResultSent(int64_t group) const {

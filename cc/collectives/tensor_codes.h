@@ -12,6 +12,7 @@
 #include "cc/collectives/compressed_scratch.h"
 #include "cc/collectives/reduce_held.h"
 #include "cc/compression/codec.h"
+#include "cc/core/leaf_numbers.h"
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
 
@@ -23,8 +24,7 @@ struct CodeSpan {
   int64_t num_bytes;
 };
 
-// Of one request. Leaves are numbered rank * L + replica, as everywhere; a rank carries out what
-// its L replicas ask for together. Tensors travel in groups.
+// Of one request. A rank carries out what its replicas ask for together. Tensors travel in groups.
 class TensorCodes {
  public:
   // `tensors`, `scratch` and `timeline`, which may be null, outlive it. Groups have at least
@@ -64,6 +64,7 @@ class TensorCodes {
   CompressedScratch& scratch_;
   Timeline* const timeline_;
   const std::unique_ptr<Codec> codec_;
+  const LeafNumbers numbers_;
   const int rank_, size_, num_replicas_, num_leaves_;
   const int64_t element_bytes_;
   const CodePlaces places_;

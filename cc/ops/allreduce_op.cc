@@ -5,6 +5,7 @@
 #include "cc/ops/gpu_tensors.h"
 #endif
 #include "cc/ops/kept_tensors.h"
+#include "cc/ops/replica_counts.h"
 #include "cc/ops/shapes.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -34,6 +35,7 @@ class AllreduceOp : public AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("local_reduction", &local_reduction_));
     OP_REQUIRES_OK(context, context->GetAttr("tensor_name", &name_));
     OP_REQUIRES_OK(context, context->GetAttr("caller_waits", &caller_waits_));
+    OP_REQUIRES_OK(context, replica_counts_.Read(context));
     OP_REQUIRES(context, num_inputs_ % num_tensors_ == 0,
                 absl::InvalidArgumentError(absl::StrCat(
                     "Expected the same number of tensors, ", num_tensors_,
@@ -44,9 +46,12 @@ class AllreduceOp : public AsyncOpKernel {
     std::shared_ptr<Group> group;
     OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
     OP_REQUIRES_OK_ASYNC(context, CheckReplicas(context), done);
+    OP_REQUIRES_OK_ASYNC(
+        context, replica_counts_.Check(group->communicator(), num_inputs_ / num_tensors_), done);
     AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {},
                              {},    {},         local_reduction_};
     OP_REQUIRES_OK_ASYNC(context, Collect(context, &tensors), done);
+    tensors.replica_counts = replica_counts_.counts();
     // TensorFlow's own threads help where they have nothing else to do; nothing waits for them.
     if (auto* threads = context->device()->tensorflow_cpu_worker_threads()) {
       tensors.lend = [pool = threads->workers](std::function<void()> work) {
@@ -131,6 +136,7 @@ class AllreduceOp : public AsyncOpKernel {
   std::string local_reduction_;
   std::string name_;
   bool caller_waits_;
+  ReplicaCounts replica_counts_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumAllreduce").Device(tensorflow::DEVICE_CPU), AllreduceOp);

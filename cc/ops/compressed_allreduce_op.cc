@@ -4,6 +4,7 @@
 
 #include "cc/collectives/compressed_allreduce.h"
 #include "cc/ops/dtypes.h"
+#include "cc/ops/replica_counts.h"
 #include "cc/ops/request_op.h"
 #include "cc/ops/shapes.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -45,6 +46,7 @@ class CompressedAllreduceOp : public RequestOp {
     OP_REQUIRES_OK(context, context->GetAttr("num_part_residuals", &num_part_residuals_));
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
     OP_REQUIRES_OK(context, context->GetAttr("codec", &codec_));
+    OP_REQUIRES_OK(context, replica_counts_.Read(context));
     const bool has_none = num_residuals_ == 0 && num_part_residuals_ == 0;
     const bool has_all = num_residuals_ == num_inputs_ && num_part_residuals_ == num_tensors_;
     OP_REQUIRES(
@@ -60,6 +62,8 @@ class CompressedAllreduceOp : public RequestOp {
                                       const Communicator& communicator) const override {
     CompressedTensors tensors{name(), reduction_, codec_, ToDType(context->input_dtype(1))};
     TF_RETURN_IF_ERROR(CheckShapes(context));
+    TF_RETURN_IF_ERROR(replica_counts_.Check(communicator, num_inputs_ / num_tensors_));
+    tensors.replica_counts = replica_counts_.counts();
     for (int i = 0; i < num_inputs_; ++i) {
       if (i % num_tensors_ == 0) tensors.inputs.emplace_back();
       tensors.inputs.back().push_back(context->input(1 + i).data());
@@ -127,6 +131,7 @@ class CompressedAllreduceOp : public RequestOp {
   int num_part_residuals_;
   std::string reduction_;
   std::string codec_;
+  ReplicaCounts replica_counts_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumCompressedAllreduce").Device(tensorflow::DEVICE_CPU),

@@ -102,12 +102,14 @@ REGISTER_OP("AdasumAllreduce")
     .Attr("reduction: string = 'adasum'")
     .Attr("local_reduction: string = ''")
     .Attr("tensor_name: string")
+    .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(AllreduceShapes)
     .Doc(
         "Reduces a list of tensors over all replicas of all ranks, each tensor by itself; with a "
         "local_reduction first by that inside every host, then by the reduction across hosts. "
+        "replica_counts: of each rank; empty where all have as many. "
         "caller_waits: the thread that calls the kernel has nothing else to do, and may carry it "
         "out.");
 
@@ -122,6 +124,7 @@ REGISTER_OP("AdasumMeasuredAllreduce")
     .Attr("reduction: string = 'adasum'")
     .Attr("local_reduction: string = ''")
     .Attr("tensor_name: string")
+    .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(MeasuredAllreduceShapes)
@@ -144,6 +147,7 @@ REGISTER_OP("AdasumCompressedAllreduce")
     .Attr("reduction: string = 'adasum'")
     .Attr("codec: string")
     .Attr("tensor_name: string")
+    .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(AllreduceShapes)
@@ -165,6 +169,7 @@ REGISTER_OP("AdasumSparseAllreduce")
     .Attr("num_tensors: int >= 1")
     .Attr("reduction: string = 'adasum'")
     .Attr("tensor_name: string")
+    .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(SparseAllreduceShapes)

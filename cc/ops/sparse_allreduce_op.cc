@@ -1,5 +1,6 @@
 #include "cc/collectives/sparse_allreduce.h"
 #include "cc/ops/dtypes.h"
+#include "cc/ops/replica_counts.h"
 #include "cc/ops/request_op.h"
 #include "cc/ops/row_tensors.h"
 
@@ -18,6 +19,7 @@ class SparseAllreduceOp : public RequestOp {
     OP_REQUIRES_OK(context, context->GetAttr("num_inputs", &num_inputs_));
     OP_REQUIRES_OK(context, context->GetAttr("num_tensors", &num_tensors_));
     OP_REQUIRES_OK(context, context->GetAttr("reduction", &reduction_));
+    OP_REQUIRES_OK(context, replica_counts_.Read(context));
     OP_REQUIRES(context, num_inputs_ % num_tensors_ == 0,
                 absl::InvalidArgumentError(absl::StrCat(
                     "Expected the same number of tensors, ", num_tensors_,
@@ -32,7 +34,8 @@ class SparseAllreduceOp : public RequestOp {
   }
 
   absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+                                      const Communicator& communicator) const override {
+    TF_RETURN_IF_ERROR(replica_counts_.Check(communicator, num_inputs_ / num_tensors_));
     const Tensor& dense_rows = context->input(1);
     if (dense_rows.NumElements() != num_tensors_) {
       return absl::InvalidArgumentError(
@@ -44,6 +47,7 @@ class SparseAllreduceOp : public RequestOp {
     for (int i = 0; i < num_tensors_; ++i) {
       request.tensors.push_back(TensorOf(context, i, dense_rows.flat<int64_t>()(i)));
     }
+    request.replica_counts = replica_counts_.counts();
     request.allocate = [this, context](const std::vector<int64_t>& num_rows) {
       return Allocate(context, num_rows);
     };
@@ -93,6 +97,7 @@ class SparseAllreduceOp : public RequestOp {
   int num_inputs_;
   int num_tensors_;
   std::string reduction_;
+  ReplicaCounts replica_counts_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AdasumSparseAllreduce").Device(tensorflow::DEVICE_CPU),

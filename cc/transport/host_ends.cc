@@ -20,11 +20,10 @@ constexpr char kFilesOnly[] = "files only";
 // Unwanted, or another rank has the reason.
 constexpr char kNotTried[] = "not tried";
 
-Ends Create(int index, int num_ranks, int num_ends, const WaitControl& waits) {
+Ends Create(int first, const HostEnds& wanted, const WaitControl& waits) {
   Ends ends;
-  for (int k = 0; k < num_ends; ++k) {
-    ends.push_back(
-        std::make_unique<ShmTransport>(index * num_ends + k, num_ranks * num_ends, waits));
+  for (int k = 0; k < wanted.num_ends; ++k) {
+    ends.push_back(std::make_unique<ShmTransport>(first + k, wanted.num_on_host, waits));
   }
   return ends;
 }
@@ -54,14 +53,13 @@ void Tell(int rank, int of_rank, const std::string& why) {
 
 }  // namespace
 
-Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host,
+Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
                      const HostEnds& wanted, const WaitControl& waits) {
-  const int num_ranks = 1 + *std::max_element(index_on_host.begin(), index_on_host.end());
   Ends ends;
   std::string answer = kNotTried;
-  if (int64_t{num_ranks} * wanted.num_ends <= wanted.most_ends) {
+  if (wanted.num_on_host <= wanted.most_ends) {
     try {
-      ends = Create(index_on_host[ranks.rank()], num_ranks, wanted.num_ends, waits);
+      ends = Create(first_on_host[ranks.rank()], wanted, waits);
     } catch (const Error& error) {
       answer = error.what();  // told to all ranks below
     }
@@ -71,7 +69,7 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& index_on_host,
   const std::vector<std::vector<std::string>> all = GatherLists(ranks, addresses);
   std::vector<std::string> on_host;  // in the order of the ranks
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (index_on_host[rank] < 0) continue;
+    if (first_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
   }
   if (!ends.empty()) answer = Connect(ends, on_host, wanted.shares_tensors);

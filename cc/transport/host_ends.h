@@ -14,16 +14,18 @@ namespace adasum {
 // What a rank wants.
 struct HostEnds {
   int num_ends;         // of its own
-  int most_ends;        // of all ranks of a host; where there are more, none
+  int num_on_host;      // of all ranks of its host
+  int most_ends;        // on a host; where there are more, none
   bool shares_tensors;  // for a single end
 };
 
 // Connects the ends of each rank with all ends of its host; collective over `ranks`.
-// `index_on_host` numbers the ranks of this host from 0, -1 for others: end k of a rank is number
-// index * num_ends + k. Empty, on all ranks alike, where memory can't be shared on one of them:
-// another process namespace, too many ends. They share tensors if all ranks want that and can.
+// `first_on_host` is the number of each rank's first end, whose others follow it, in the order of
+// the ranks of this host; -1 for ranks elsewhere. Empty, on all ranks alike, where memory can't be
+// shared on one of them: another process namespace, too many ends. They share tensors if all ranks
+// want that and can.
 std::vector<std::unique_ptr<ShmTransport>> ConnectHostEnds(Transport& ranks,
-                                                           const std::vector<int>& index_on_host,
+                                                           const std::vector<int>& first_on_host,
                                                            const HostEnds& wanted,
                                                            const WaitControl& waits);
 

@@ -11,18 +11,20 @@ constexpr int kMostEnds = 32;
 
 }  // namespace
 
-std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, int num_replicas,
+std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, const LeafNumbers& numbers,
                                              const WaitControl& waits) {
   if (!processes.requires_workspace()) return nullptr;  // no two of them share memory
-  std::vector<int> index_on_host(processes.size(), -1);
+  std::vector<int> first_on_host(processes.size(), -1);
   int num_on_host = 0;
   for (int process = 0; process < processes.size(); ++process) {
     if (process != processes.rank() && !processes.CanRead(process)) continue;
-    index_on_host[process] = num_on_host++;
+    first_on_host[process] = num_on_host;
+    num_on_host += numbers.CountOf(process);
   }
-  auto ends = ConnectHostEnds(processes, index_on_host, {num_replicas, kMostEnds, false}, waits);
+  const HostEnds wanted{numbers.CountOf(processes.rank()), num_on_host, kMostEnds, false};
+  auto ends = ConnectHostEnds(processes, first_on_host, wanted, waits);
   if (ends.empty()) return nullptr;
-  return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(index_on_host), std::move(ends)));
+  return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(first_on_host), std::move(ends)));
 }
 
 }  // namespace adasum

@@ -1,4 +1,4 @@
-// Shared memory between all leaves of one host, where processes have several replicas each.
+// Shared memory between all leaves of one host, where processes have several replicas.
 #ifndef ADASUM_TRANSPORT_HOST_LEAVES_H_
 #define ADASUM_TRANSPORT_HOST_LEAVES_H_
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/backoff.h"
+#include "cc/core/leaf_numbers.h"
 #include "cc/core/transport.h"
 #include "cc/transport/shm_transport.h"
 
@@ -16,17 +17,17 @@ namespace adasum {
 // two threads share one, and leaves of one process and of two are met in the same way.
 class HostLeaves {
  public:
-  // Collective over `processes`, with one number of replicas. Null, on all ranks alike, where
-  // processes of a host don't share memory, or not so much.
-  static std::unique_ptr<HostLeaves> Make(Transport& processes, int num_replicas,
+  // Collective over `processes`, with the same numbers. Null, on all ranks alike, where processes
+  // of a host don't share memory, or not so much.
+  static std::unique_ptr<HostLeaves> Make(Transport& processes, const LeafNumbers& numbers,
                                           const WaitControl& waits);
 
   // That of one replica of this process.
   ShmTransport& end(int replica) { return *ends_[replica]; }
   // Where a replica of a process is met, by its number among the ends; -1 on other hosts.
   int IndexOnHost(int process, int replica) const {
-    const int index = index_on_host_[process];
-    return index < 0 ? -1 : index * static_cast<int>(ends_.size()) + replica;
+    const int first = first_on_host_[process];
+    return first < 0 ? -1 : first + replica;
   }
   // As Transport::Begin, for all ends.
   void Begin() {
@@ -34,10 +35,10 @@ class HostLeaves {
   }
 
  private:
-  HostLeaves(std::vector<int> index_on_host, std::vector<std::unique_ptr<ShmTransport>> ends)
-      : index_on_host_(std::move(index_on_host)), ends_(std::move(ends)) {}
+  HostLeaves(std::vector<int> first_on_host, std::vector<std::unique_ptr<ShmTransport>> ends)
+      : first_on_host_(std::move(first_on_host)), ends_(std::move(ends)) {}
 
-  std::vector<int> index_on_host_;  // of every process; -1 on other hosts
+  std::vector<int> first_on_host_;  // of every process; -1 on other hosts
   std::vector<std::unique_ptr<ShmTransport>> ends_;
 };
 

@@ -1,7 +1,8 @@
-// The leaves of a group of processes that have several replicas each: leaf = rank * L + r.
+// The leaves of a group of processes of which some have several replicas: see LeafNumbers.
 #ifndef ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 #define ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 
+#include "cc/core/leaf_numbers.h"
 #include "cc/transport/host_leaves.h"
 #include "cc/transport/thread_transport.h"
 
@@ -13,15 +14,16 @@ namespace adasum {
 class LeafTransport : public Transport {
  public:
   // `hub` has one slot per leaf of this process; `host` may be null. All must outlive this.
-  LeafTransport(Transport* processes, ThreadHub* hub, HostLeaves* host, int replica)
+  LeafTransport(Transport* processes, ThreadHub* hub, HostLeaves* host, const LeafNumbers* numbers,
+                int replica)
       : processes_(processes),
         local_(hub, replica),
         host_(host),
-        num_replicas_(hub->size()),
+        numbers_(*numbers),
         replica_(replica) {}
 
-  int rank() const override { return processes_->rank() * num_replicas_ + replica_; }
-  int size() const override { return processes_->size() * num_replicas_; }
+  int rank() const override { return numbers_.FirstOf(processes_->rank()) + replica_; }
+  int size() const override { return numbers_.num_leaves(); }
   // Sender and receiver must be met in the same way, and be one but in shared memory.
   void SendRecv(const Send& send, const Recv& recv) override;
   bool CanRead(int peer) const override { return host_ ? IndexOnHost(peer) >= 0 : IsLocal(peer); }
@@ -31,20 +33,21 @@ class LeafTransport : public Transport {
   }
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool TakesDeviceMemory(int peer) const override {
-    return !CanRead(peer) && processes_->TakesDeviceMemory(peer / num_replicas_);
+    return !CanRead(peer) && processes_->TakesDeviceMemory(numbers_.RankOf(peer));
   }
   bool requires_workspace() const override { return host_ != nullptr; }
   void* Workspace(int64_t num_bytes) override { return host_->end(replica_).Workspace(num_bytes); }
 
  private:
-  bool IsLocal(int leaf) const { return leaf / num_replicas_ == processes_->rank(); }
+  bool IsLocal(int leaf) const { return numbers_.RankOf(leaf) == processes_->rank(); }
   // In shared memory; -1 on other hosts.
   int IndexOnHost(int leaf) const {
-    return host_->IndexOnHost(leaf / num_replicas_, leaf % num_replicas_);
+    return host_->IndexOnHost(numbers_.RankOf(leaf), numbers_.ReplicaOf(leaf));
   }
   // Lane 0 stays with the processes themselves.
   int Lane(int from_leaf, int to_leaf) const {
-    return 1 + (from_leaf % num_replicas_) * num_replicas_ + to_leaf % num_replicas_;
+    return 1 + numbers_.ReplicaOf(from_leaf) * numbers_.most_replicas() +
+           numbers_.ReplicaOf(to_leaf);
   }
   // One peer of the exchange.
   static int Peer(const Send& send, const Recv& recv) {
@@ -54,13 +57,13 @@ class LeafTransport : public Transport {
   template <typename Message>
   Message Near(Message message) const {
     if (message.num_bytes == 0) return {0, nullptr, 0};
-    message.peer = host_ ? IndexOnHost(message.peer) : message.peer % num_replicas_;
+    message.peer = host_ ? IndexOnHost(message.peer) : numbers_.ReplicaOf(message.peer);
     return message;
   }
   // The message as the processes' transport knows it, between the leaves `from` and `to`.
   template <typename Message>
   Message Far(Message message, int from, int to) const {
-    message.peer /= num_replicas_;
+    message.peer = numbers_.RankOf(message.peer);
     message.lane = Lane(from, to);
     return message;
   }
@@ -69,7 +72,7 @@ class LeafTransport : public Transport {
   Transport* processes_;
   ThreadTransport local_;
   HostLeaves* host_;
-  int num_replicas_;
+  const LeafNumbers& numbers_;
   int replica_;
 };
 

@@ -78,29 +78,39 @@ def _check_same_on_all_ranks(slices, name):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_rows_are_reduced_as_dense_tensors(dtype, reduction, num_local, compiled):
-    _check_all_cases(dtype, reduction, num_local, compiled)
+    _check_all_cases(dtype, reduction, [num_local] * adasum.size(), compiled)
+
+
+@pytest.mark.parametrize("counts", [[1, 2, 1, 3, 1], [3, 1, 1, 2, 2]], ids=str)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_ranks_with_unlike_numbers_of_replicas(reduction, counts):
+    _check_all_cases("float32", reduction, counts[: adasum.size()], compiled=True)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_more_leaves_than_have_one_gram_matrix(reduction):
     """Of more than eight the tree is gone through level by level."""
     num_local = 8 // adasum.size() + 1
-    _check_all_cases("float32", reduction, num_local, compiled=False)
+    _check_all_cases("float32", reduction, [num_local] * adasum.size(), compiled=False)
 
 
-def _check_all_cases(dtype, reduction, num_local, compiled):
+def _check_all_cases(dtype, reduction, counts, compiled):
     """All cases in one operation, so that the parts of a request keep apart."""
-    rank, number = adasum.rank(), adasum.size() * num_local
+    number, num_local = sum(counts), counts[adasum.rank()]
+    first = sum(counts[: adasum.rank()])
+    replica_counts = counts if len(set(counts)) > 1 else []
     reference = importlib.import_module(f"tests.reference.{reduction}")
 
     def reduce(*flat):
         leaves = [flat[i * len(CASES) : (i + 1) * len(CASES)] for i in range(num_local)]
-        return sparse_allreduce_replicas(leaves, reduction, name="rows")
+        return sparse_allreduce_replicas(
+            leaves, reduction, name="rows", replica_counts=replica_counts
+        )
 
     if compiled:
         reduce = tf.function(reduce)
     mine = [
-        _slices(*case(rank * num_local + replica, number), dtype)
+        _slices(*case(first + replica, number), dtype)
         for replica in range(num_local)
         for case in CASES.values()
     ]

@@ -22,24 +22,28 @@ from tf_adasum.collectives.operations import (
 from tf_adasum.collectives.refusals import refusal
 
 
-def allreduce_replicas(
+def allreduce_replicas(  # noqa: PLR0913 (each is a choice of its own)
     leaves: Sequence[Sequence[tf.Tensor]],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
     name: str | None = None,
     ordered: bool = True,
     local_reduction: str = "adasum",
+    *,
+    replica_counts: Sequence[int] = (),
 ) -> list[tf.Tensor]:
     """Reduces over the replicas of this process and those of all other ranks at once.
 
     Args:
         leaves: one list per local replica, each with the same number of tensors of the same
-            dtypes and shapes. Replica r of rank k is leaf k * len(leaves) + r of the tree.
+            dtypes and shapes. Those of a rank are leaves of the tree that follow each other.
         reduction: as for `allreduce`.
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
         ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
         local_reduction: as for `allreduce`, over all replicas of a host.
+        replica_counts: how many replicas each rank has, the same list on all ranks; empty where
+            each has as many as this one.
 
     Returns:
         One list of tensors: the reduction over all leaves.
@@ -54,7 +58,8 @@ def allreduce_replicas(
         >>> allreduce_replicas(replicas)[0].numpy().tolist()  # orthogonal: added
         [3.0, 4.0]
     """
-    how = _How(reduction, checked_group(communicator, name), name, ordered, local_reduction)
+    group = checked_group(communicator, name)
+    how = _How(reduction, group, name, ordered, local_reduction, list(replica_counts))
     return _reduced(leaves, how)
 
 
@@ -64,6 +69,8 @@ def measured_allreduce_replicas(
     name: str | None = None,
     ordered: bool = True,
     local_reduction: str = "adasum",
+    *,
+    replica_counts: Sequence[int] = (),
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Reduces by Adasum as `allreduce_replicas`, and measures how much of the leaves is kept.
 
@@ -78,6 +85,7 @@ def measured_allreduce_replicas(
         name: as there.
         ordered: as there.
         local_reduction: as there; for "sum" or "mean" the hosts' results are the x_i.
+        replica_counts: as there.
 
     Returns:
         What `allreduce_replicas` returns, the same bits; and a float64 tensor [num_tensors, 2] of
@@ -96,7 +104,8 @@ def measured_allreduce_replicas(
         [[9.0, 18.0]]
     """
     parts: list[tuple[Sequence[int], tf.Tensor]] = []
-    how = _How("adasum", checked_group(communicator, name), name, ordered, local_reduction)
+    group = checked_group(communicator, name)
+    how = _How("adasum", group, name, ordered, local_reduction, list(replica_counts))
     reduced = _reduced(leaves, how, parts)
     return reduced, _joined_norms(parts, len(reduced))
 
@@ -120,13 +129,14 @@ class _How(NamedTuple):
     name: str | None
     ordered: bool
     local_reduction: str
+    replica_counts: list[int]
 
 
 def _reduced(
     leaves: Sequence[Sequence[tf.Tensor]], how: _How, norms_of: list | None = None
 ) -> list[tf.Tensor]:
     """The tensors; unless it is None, `norms_of` gets the norms of those with certain indices."""
-    reduction, communicator, name, ordered, local_reduction = how
+    reduction, communicator, name, ordered, local_reduction, replica_counts = how
     reductions.check_stages(reduction, local_reduction)
     replicas = [as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
@@ -156,6 +166,7 @@ def _reduced(
                 local_reduction=local_reduction,
                 tensor_name=op_name,
                 caller_waits=is_eager,
+                replica_counts=replica_counts,
             )
             if measures:
                 reduced, found = reduced

@@ -111,13 +111,15 @@ class Lost(NamedTuple):
     part_residuals: Sequence[tf.Variable]
 
 
-def encoded_allreduce_replicas(
+def encoded_allreduce_replicas(  # noqa: PLR0913 (each is a choice of its own)
     leaves: Sequence[Sequence[tf.Tensor]],
     compression: Compression,
     lost: Lost,
     reduction: str,
     communicator: Communicator,
     name: str | None,
+    *,
+    replica_counts: Sequence[int] = (),
 ) -> list[tf.Tensor]:
     """Reduces tensors that all travel encoded, over all replicas of all ranks.
 
@@ -129,6 +131,7 @@ def encoded_allreduce_replicas(
         reduction: "adasum", "mean" or "sum".
         communicator: whose ranks take part; with the local replicas several leaves.
         name: as for `allreduce`.
+        replica_counts: as for `allreduce_replicas`.
 
     Returns:
         One list of tensors: the reduction over all leaves.
@@ -145,6 +148,7 @@ def encoded_allreduce_replicas(
             num_tensors=len(leaves[0]),
             reduction=reduction,
             codec=compression.codec,
+            replica_counts=list(replica_counts),
             **attributes,
         )
     return [tf.cast(tensor, like.dtype) for tensor, like in zip(reduced, leaves[0])]

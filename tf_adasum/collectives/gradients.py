@@ -63,7 +63,8 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
         )
     num_replicas = len(inputs) // len(upstream)
     if reduction == "mean":
-        reduced = [gradient / num_replicas for gradient in reduced]
+        counts = op.get_attr("replica_counts") or [num_replicas]
+        reduced = [gradient / (sum(counts) / len(counts)) for gradient in reduced]
     return [None, *list(reduced) * num_replicas]
 
 

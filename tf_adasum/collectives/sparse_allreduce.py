@@ -34,6 +34,8 @@ def sparse_allreduce_replicas(
     communicator: Communicator | None = None,
     name: str | None = None,
     ordered: bool = True,
+    *,
+    replica_counts: Sequence[int] = (),
 ) -> list[tf.IndexedSlices]:
     """Reduces rows over the replicas of this process and those of all other ranks at once.
 
@@ -49,6 +51,7 @@ def sparse_allreduce_replicas(
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
         ordered: as for `allreduce_replicas`.
+        replica_counts: as for `allreduce_replicas`.
 
     Returns:
         One list: rows in ascending order of their indices (int64), each index once; bitwise the
@@ -92,6 +95,7 @@ def sparse_allreduce_replicas(
                 [slices.values for slices in part],
                 num_tensors=len(places),
                 reduction=reduction,
+                replica_counts=list(replica_counts),
                 **attributes,
             )
         for place, shape, of_indices, of_values in zip(places, shapes, indices, values):

@@ -14,6 +14,7 @@ from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.row_times import RowTimes
 from tf_adasum.distribute.shared_batches import rows_of_share
 from tf_adasum.keras_hooks.losses import scaled
@@ -40,21 +41,24 @@ class BatchShare:
     Args:
         share: a positive number for each rank, or "measured".
         communicator: the ranks.
-        num_local: replicas of each rank, which share its rows equally.
+        numbers: of the replicas; those of a rank share its rows equally.
 
     Raises:
         ValueError: a share is neither.
     """
 
-    def __init__(self, share: Sequence[float] | str, communicator: Communicator, num_local: int):
-        self._communicator = communicator
+    def __init__(
+        self, share: Sequence[float] | str, communicator: Communicator, numbers: ReplicaNumbers
+    ):
+        self._communicator, self._numbers = communicator, numbers
         is_measured = isinstance(share, str) and share == MEASURED
-        numbers = np.ones(communicator.size) if is_measured else _checked(share, communicator)
+        parts = numbers.counts if is_measured else _checked(share, communicator)
         self._times = RowTimes() if is_measured else None
         self._shares = make_plain_zeros([communicator.size])
-        self._shares.assign(numbers)
+        self._shares.assign(parts)
         # Of each local replica: rows of the steps since the last exchange, and whether one was made
         # of them, so that they count anew.
+        num_local = numbers.counts[communicator.rank]
         self._rows = [make_plain_zeros([], "float32") for _ in range(num_local)]
         self._are_exchanged = [make_plain_zeros([], "bool") for _ in range(num_local)]
         for is_exchanged in self._are_exchanged:
@@ -131,7 +135,9 @@ class BatchShare:
         if self._times is None:
             return
         speeds = np.zeros(self._communicator.size)
-        speeds[self._communicator.rank] = self._times.rows_per_second()
+        # Of one of a rank's replicas, for all of them.
+        rank, number = self._communicator.rank, len(self._rows)
+        speeds[rank] = number * self._times.rows_per_second()
         self._communicator.allreduce_arrays([speeds], "sum", "measured batch shares")
         if (speeds > 0).all():
             self._shares.assign(speeds)
@@ -144,17 +150,22 @@ class BatchShare:
         own = [rows.read_value() for rows in self._rows]
         counts = [[tf.stack([rows, tf.cast(rows > 0, tf.float32)])] for rows in own]
         (total,) = allreduce_replicas(
-            counts, "sum", self._communicator, f"rows of {name}", ordered=False
+            counts,
+            "sum",
+            self._communicator,
+            f"rows of {name}",
+            ordered=False,
+            replica_counts=self._numbers.for_ops,
         )
         for is_exchanged in self._are_exchanged:
             is_exchanged.assign(True)
-        number = total[1] if reduction == "adasum" else float(self._communicator.size * len(own))
+        number = total[1] if reduction == "adasum" else float(self._numbers.total)
         return [number * rows / tf.maximum(total[0], 1.0) for rows in own]
 
     def _weight_by_shares(self) -> tf.Tensor:
         shares = self._shares.read_value()
         part = shares[self._communicator.rank] / tf.reduce_sum(shares)
-        return tf.cast(self._communicator.size * part, tf.float32)
+        return tf.cast(self._numbers.total / len(self._rows) * part, tf.float32)
 
 
 def resolved(share: Any, communicator: Communicator) -> Any:

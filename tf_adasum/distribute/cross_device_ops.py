@@ -18,6 +18,7 @@ from tf_adasum.collectives.allreduce_replicas import allreduce_replicas, measure
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.compressed_allreduce import encoded_allreduce_replicas
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
 from tf_adasum.distribute.asked import Asked
 from tf_adasum.distribute.batch_share import BatchShare
@@ -47,6 +48,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
     Args:
         communicator: the `Communicator` whose processes take part.
+        numbers: of their replicas.
         reduction_of: maps a variable to `(path, reduction name)`.
         bucket_bytes: variables of a step travel in buckets of about this many bytes each.
         local_reduction: what reduces the replicas of a host before their Adasum across hosts.
@@ -58,12 +60,13 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     def __init__(
         self,
         communicator: Communicator,
+        numbers: ReplicaNumbers,
         reduction_of: Callable[[tf.Variable], tuple[str, str]],
         bucket_bytes: int,
         local_reduction: str = "adasum",
     ):
         super().__init__()
-        self._communicator = communicator
+        self._communicator, self._numbers = communicator, numbers
         self._reduction_of = reduction_of
         self._bucket_bytes = bucket_bytes
         self._local_reduction = local_reduction
@@ -75,13 +78,14 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         return self._asked.asking(**asked)
 
     @contextlib.contextmanager
-    def among(self, communicator: Communicator) -> Iterator[None]:
+    def among(self, communicator: Communicator, numbers: ReplicaNumbers) -> Iterator[None]:
         """Inside, the processes of another communicator take part."""
-        own, self._communicator = self._communicator, communicator
+        own = self._communicator, self._numbers
+        self._communicator, self._numbers = communicator, numbers
         try:
             yield
         finally:
-            self._communicator = own
+            self._communicator, self._numbers = own
 
     @property
     def local_reduction(self) -> str:
@@ -200,12 +204,17 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         self, per_replica_values, variables, reduction: str, name: str, codec: Compression
     ) -> list[tf.Tensor]:
         _refuse_in_xla()
-        leaves = [
-            [tf.convert_to_tensor(own) for own in leaf]
-            for leaf in zip(*[value.values for value in per_replica_values])
-        ]
+        leaves = self._leaves(per_replica_values)
         lost = self._asked.encoding.lost_of(variables)
-        return encoded_allreduce_replicas(leaves, codec, lost, reduction, self._communicator, name)
+        return encoded_allreduce_replicas(
+            leaves,
+            codec,
+            lost,
+            reduction,
+            self._communicator,
+            name,
+            replica_counts=self._numbers.for_ops,
+        )
 
     def _allreduce_rows(
         self, per_replica_slices, variables, reduction: str, name: str
@@ -217,7 +226,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             [tf.IndexedSlices(own.values, own.indices, shape) for own, shape in zip(leaf, shapes)]
             for leaf in zip(*[slices.values for slices in per_replica_slices])
         ]
-        return sparse_allreduce_replicas(leaves, reduction, self._communicator, name)
+        return sparse_allreduce_replicas(
+            leaves, reduction, self._communicator, name, replica_counts=self._numbers.for_ops
+        )
 
     def _allreduce(
         self,
@@ -228,22 +239,27 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     ) -> list[tf.Tensor]:
         """Reduces; where there are `norms`, by Adasum, and appends what it keeps of the leaves."""
         _refuse_in_xla()
-        num_local = len(per_replica_values[0].values)
-        leaves = [
-            [tf.convert_to_tensor(value.values[replica]) for value in per_replica_values]
-            for replica in range(num_local)
-        ]
-        # SUM and MEAN mean exactly that, over all replicas alike.
-        local_reduction = self._local_reduction if reduction == "adasum" else "adasum"
+        leaves = self._leaves(per_replica_values)
+        stages = {
+            # SUM and MEAN mean exactly that, over all replicas alike.
+            "local_reduction": self._local_reduction if reduction == "adasum" else "adasum",
+            "replica_counts": self._numbers.for_ops,
+        }
         if norms is not None:
-            results, found = measured_allreduce_replicas(
-                leaves, self._communicator, name, local_reduction=local_reduction
-            )
+            results, found = measured_allreduce_replicas(leaves, self._communicator, name, **stages)
             norms.append(found)
             return results
-        return allreduce_replicas(
-            leaves, reduction, self._communicator, name, local_reduction=local_reduction
-        )
+        return allreduce_replicas(leaves, reduction, self._communicator, name, **stages)
+
+    def _leaves(self, per_replica_values) -> list[list[tf.Tensor]]:
+        """The tensors of each local replica."""
+        number = self._numbers.counts[self._communicator.rank]
+        of_replicas = []
+        for value in per_replica_values:
+            # TensorFlow hands on once what is one object on all of them.
+            is_common = self._numbers.are_unlike and len(value.values) == 1
+            of_replicas.append(list(value.values) * (number if is_common else 1))
+        return [[tf.convert_to_tensor(own) for own in leaf] for leaf in zip(*of_replicas)]
 
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:

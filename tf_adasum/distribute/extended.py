@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
-from tensorflow.python.distribute import distribute_lib, distribute_utils, mirrored_strategy
+from tensorflow.python.distribute import distribute_utils, mirrored_strategy
 from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.trackable import base as trackable
@@ -17,7 +17,9 @@ from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.only_replica import OnlyReplicaContext, handed_on
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
 from tf_adasum.keras_hooks import calls
@@ -44,7 +46,6 @@ require_hooks(
     "should_checkpoint",
     "should_save_summary",
 )
-require_hooks(distribute_lib.ReplicaContext, "_merge_call")
 require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
 require_hooks(distribute_utils, "select_replica")
 require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")
@@ -53,27 +54,14 @@ require_hooks(tensor_util, "is_tf_type")
 require_hooks(trackable, "CheckpointInitialValueCallable")
 
 
-class InlineReplicaContext(distribute_lib.ReplicaContext):
-    """The context of a process's only replica: it runs in the calling thread.
-
-    Without threads, `merge_call` also works inside `tf.cond`, which gradient accumulation
-    and the overwriting by an exponential moving average need.
-    """
-
-    @override
-    def _merge_call(self, fn, args, kwargs):
-        args = distribute_utils.regroup((tuple(args),))
-        kwargs = distribute_utils.regroup((kwargs,))
-        return distribute_utils.select_replica(0, super()._merge_call(fn, args, kwargs))
-
-
 class AdasumExtended(HookedExtended, ShardedInputExtended):
-    """L local replicas in each of P processes; replica r of rank p is number p * L + r.
+    """Replicas in each of P processes.
 
     Args:
         container_strategy: the strategy this belongs to.
-        devices: names of the L local devices.
+        devices: names of the local devices.
         communicator: the `Communicator` of the P processes.
+        numbers: of all replicas; `devices` are as many as they say of this rank.
         cross_device_ops: through which its replicas meet.
     """
 
@@ -82,9 +70,10 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         container_strategy: tf.distribute.Strategy,
         devices: Sequence[str],
         communicator: Communicator,
+        numbers: ReplicaNumbers,
         cross_device_ops: AdasumCrossDeviceOps,
     ):
-        self.communicator = communicator
+        self.communicator, self.numbers = communicator, numbers
         with silent(tf.get_logger()):
             super().__init__(container_strategy, devices=devices, cross_device_ops=cross_device_ops)
         self.idle = IdleReplicas(len(devices))
@@ -93,18 +82,20 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
 
     @property
     def num_local_replicas(self) -> int:
-        """L, the number of replicas in this process."""
+        """The number of replicas in this process."""
         return len(self._devices)
 
     @contextlib.contextmanager
     def among(self, communicator: Communicator) -> Iterator[None]:
         """Inside, the replicas are those of another communicator, for what is traced there."""
-        own, self.communicator = self.communicator, communicator
+        own = self.communicator, self.numbers
+        numbers = ReplicaNumbers.of_all(len(self._devices), communicator)
+        self.communicator, self.numbers = communicator, numbers
         try:
-            with self._cross_device_ops.among(communicator):
+            with self._cross_device_ops.among(communicator, numbers):
                 yield
         finally:
-            self.communicator = own
+            self.communicator, self.numbers = own
 
     @property
     def local_reduction(self) -> str:
@@ -114,7 +105,7 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     @property
     @override
     def _num_replicas_in_sync(self) -> int:
-        return self.communicator.size * len(self._devices)
+        return self.numbers.total
 
     @override
     def _in_multi_worker_mode(self) -> bool:
@@ -123,11 +114,11 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
 
     @override
     def _get_replica_id_in_sync_group(self, replica_id: int) -> int:
-        return self.communicator.rank * len(self._devices) + replica_id
+        return self.numbers.first_of(self.communicator.rank) + replica_id
 
     @override
     def _get_local_replica_id(self, replica_id_in_sync_group: int) -> int:
-        return replica_id_in_sync_group - self.communicator.rank * len(self._devices)
+        return replica_id_in_sync_group - self.numbers.first_of(self.communicator.rank)
 
     @property
     @override
@@ -147,7 +138,7 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     def _call_for_each_replica(self, fn, args, kwargs):
         if len(self._devices) > 1:
             return super()._call_for_each_replica(fn, args, kwargs)
-        context = InlineReplicaContext(
+        context = OnlyReplicaContext(
             self._container_strategy(), self._get_replica_id_in_sync_group(0)
         )
         with tf.device(self._devices[0]), context:
@@ -155,7 +146,7 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
                 *distribute_utils.select_replica(0, args),
                 **distribute_utils.select_replica(0, kwargs),
             )
-        return distribute_utils.regroup((result,))
+        return handed_on(result, self.numbers.are_unlike)
 
     # Variables.
 
@@ -235,6 +226,8 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
                 return _own_value(leaf, mean)
             if isinstance(leaf, tf.IndexedSlices) and self._crosses_ranks_alone(destinations):
                 leaf = tf_values.PerReplica([leaf])
+            if self._is_of_each_replica(leaf, destinations):
+                leaf = tf_values.PerReplica([leaf] * len(self._devices))
             if isinstance(leaf, tf_values.DistributedValues):
                 return self._cross_device_ops.reduce(
                     reduce_op, leaf, destinations, self._communication_options.merge(options)
@@ -247,6 +240,13 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         """Whether a variable's only local replica has peers on other ranks."""
         alone = self.communicator.size > 1 and len(self._devices) == 1
         return alone and distribute_utils.is_distributed_variable(destinations)
+
+    def _is_of_each_replica(self, value, destinations) -> bool:
+        """Whether replicas assign a tensor that is one object on all of them here."""
+        if not self.numbers.are_unlike or isinstance(value, tf_values.DistributedValues):
+            return False
+        to_variable = distribute_utils.is_distributed_variable(destinations)
+        return to_variable and tensor_util.is_tf_type(value)
 
     def _reduce_plain(self, reduce_op, value, destinations):
         """A plain tensor is one value per process, such as the count of replicas with data."""

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.data_order import check_order
 from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few, is_dealt
@@ -32,10 +33,11 @@ _PER_REPLICA = tf.distribute.InputReplicationMode.PER_REPLICA
 class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     """The data methods of an extended: rank and number of ranks go into the input context.
 
-    A subclass sets `communicator` before it calls the constructor, and has a flag `rows_in_order`
-    and a `batch_share`.
+    A subclass sets `communicator` and `numbers` before it calls the constructor, and has a flag
+    `rows_in_order` and a `batch_share`.
     """
 
+    numbers: ReplicaNumbers
     batch_share: BatchShare | None
 
     def _make_input_context(self) -> tf.distribute.InputContext:
@@ -57,6 +59,11 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
             experimental_replication_mode=_PER_REPLICA, experimental_fetch_to_device=False
         )
 
+    def _takes_shares(self) -> bool:
+        # In their order, rows can be dealt equally, unless a rank has more replicas than another.
+        has_choice = self.rows_in_order.on and not self.numbers.are_unlike
+        return self.batch_share is not None and not has_choice
+
     @override
     def _experimental_distribute_dataset(self, dataset, options):
         if options and options.experimental_replication_mode == _PER_REPLICA:
@@ -65,7 +72,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "Received: a dataset."
             )
         options = self._fetching(options)
-        if self.batch_share is not None and not self.rows_in_order.on and is_dealt(dataset):
+        if self._takes_shares() and is_dealt(dataset):
             if self.communicator.size > 1 and tf.executing_eagerly():
                 check_order(dealt_by_rows(dataset), self.communicator)
             own = self.batch_share.own_rows(dataset)

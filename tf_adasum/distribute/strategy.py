@@ -14,6 +14,7 @@ from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
 from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare, check_alike, resolved
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
@@ -116,13 +117,18 @@ class AdasumStrategy(tf.distribute.Strategy):
         self._policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
-        ops = AdasumCrossDeviceOps(communicator, self._reduction_of, bucket_bytes, local_reduction)
-        extended = AdasumExtended(self, devices, communicator, ops)
+        numbers = ReplicaNumbers.of_all(len(devices), communicator)
+        ops = AdasumCrossDeviceOps(
+            communicator, numbers, self._reduction_of, bucket_bytes, local_reduction
+        )
+        extended = AdasumExtended(self, devices, communicator, numbers, ops)
         extended.see_variable = self._policy.see
         batch_share = resolved(batch_share, communicator)
         check_alike(batch_share, communicator)
+        if batch_share is None and numbers.are_unlike:
+            batch_share = numbers.counts
         if batch_share is not None:
-            share = BatchShare(batch_share, communicator, len(devices))
+            share = BatchShare(batch_share, communicator, numbers)
             extended.batch_share = ops.batch_share = share
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
@@ -38,6 +39,7 @@ class HookedExtended:
 
     Attributes:
         communicator: the processes of the strategy.
+        numbers: of their replicas.
         idle: which local replicas have no row in the step under way.
         batch_share: which part of each batch a rank trains on; None: all alike.
         undivided_losses: while it is on, the losses of replicas are their own: nothing divides
@@ -51,6 +53,7 @@ class HookedExtended:
     """
 
     communicator: Communicator
+    numbers: ReplicaNumbers
     idle: IdleReplicas
 
     def __init__(self, *args, **kwargs):

@@ -1,7 +1,8 @@
 """`predict` returns the outputs for all rows of the data, in their order, on every rank.
 
 Each rank computes its share of every batch, and the ranks gather the outputs after each step, so
-that callbacks see those of the whole batch too. Replica (p, l) has part l * P + p of a batch.
+that callbacks see those of the whole batch too. Replica (p, l) has part l * P + p of a batch; where
+ranks have unlike numbers of replicas, each rank's have parts that follow each other.
 
 `predict_on_batch` gives all local replicas the whole batch; the first one's outputs are returned.
 """
@@ -19,6 +20,7 @@ from keras.src.backend.tensorflow import trainer as keras_trainer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -81,7 +83,8 @@ def _gathering(model: keras.Model, step):
         is_predict = call is not None and call.model is model and call.name == "predict"
         if not is_predict or call.in_turn or call.communicator is None or not call.shares_data:
             return outputs
-        return _of_all_ranks(outputs, _rows_of_parts(data, model), call.communicator)
+        numbers = model.distribute_strategy.extended.numbers
+        return _of_all_ranks(outputs, _rows_of_parts(data, model), call.communicator, numbers)
 
     step_on_all_ranks.adasum_original = step
     return step_on_all_ranks
@@ -99,7 +102,7 @@ def _rows_of_parts(data: Sequence, model: keras.Model) -> list[int]:
     return rows
 
 
-def _of_all_ranks(outputs, rows: Sequence[int], communicator):
+def _of_all_ranks(outputs, rows: Sequence[int], communicator, numbers: ReplicaNumbers):
     """The outputs of all ranks for the same steps, put together in the order of the data."""
     leaves = keras.tree.flatten(outputs)
     parts = [_parts(leaf, rows) for leaf in leaves]
@@ -116,11 +119,25 @@ def _of_all_ranks(outputs, rows: Sequence[int], communicator):
             f"{[tuple(leaf.shape) for leaf in leaves]} for {sum(rows)} rows. Predict with one "
             "device per rank and steps_per_execution=1"
         )
+    order = _in_order(len(rows) // numbers.counts[communicator.rank], numbers)
     whole = [
-        _joined(leaf, [of_rank[index][part] for part in range(len(rows)) for of_rank in everybodys])
+        _joined(leaf, [everybodys[rank][index][part] for rank, part in order])
         for index, leaf in enumerate(leaves)
     ]
     return keras.tree.pack_sequence_as(outputs, whole)
+
+
+def _in_order(num_steps: int, numbers: ReplicaNumbers) -> list[tuple[int, int]]:
+    """(rank, its part) of the parts of some steps, in the order of the data."""
+    order = []
+    for step in range(num_steps):
+        of_ranks = [
+            [(rank, step * count + replica) for replica in range(count)]
+            for rank, count in enumerate(numbers.counts)
+        ]
+        parts = of_ranks if numbers.are_unlike else zip(*of_ranks)
+        order += [each for several in parts for each in several]
+    return order
 
 
 def _parts(leaf, rows: Sequence[int]) -> list | None:

@@ -13,6 +13,7 @@ from tf_adasum.collectives.deadline_allreduce import DeadlineAllreduce
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.losses import scaled
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import add_change
 from tf_adasum.optimizers.exchanges import local_results, on_all, take_changes
@@ -109,7 +110,7 @@ class DeadlineExchange(Exchange):
             [tf.convert_to_tensor(each) for each in of_replica]
             for of_replica in zip(*map(strategy.experimental_local_results, values))
         ]
-        share = strategy.extended.batch_share
+        share, numbers = strategy.extended.batch_share, strategy.extended.numbers
         if share is not None:
             share.computed(leaves)
         own: list = [None] * len(values)
@@ -119,7 +120,12 @@ class DeadlineExchange(Exchange):
             if share is not None:
                 chosen = share.weighed(chosen, reduction, f"{_NAME}, by {reduction}")
             communicator = strategy.extended.communicator
-            for i, each in zip(places, self._own_replicas.reduce(chosen, reduction, communicator)):
+            results = self._own_replicas.reduce(chosen, reduction, communicator)
+            if reduction == "mean" and numbers.are_unlike:
+                # The mean of means of L_p replicas is that of all N if each counts P L_p / N.
+                part = len(leaves) / numbers.total
+                results = scaled(results, communicator.size * part)
+            for i, each in zip(places, results):
                 own[i] = each
         return own
 

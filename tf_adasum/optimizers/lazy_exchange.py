@@ -86,9 +86,11 @@ class LazyExchange(Exchange):
     @override
     def around_update(self, strategy, grads, variables, update, idle):
         if strategy.extended.batch_share is not None:
+            counts = strategy.extended.numbers.for_ops
+            found = f"{counts} devices of the ranks" if counts else "a strategy with batch_share"
             raise ValueError(
-                "Lazy takes the mean of ranks that count alike. Received: a strategy with "
-                "batch_share; leave out one of the two."
+                "Lazy takes the mean of ranks that count alike, with as many devices each. "
+                f"Received: {found}. Leave out one of the two."
             )
         places = [self._place(each) for each in variables]
         own = self._of_rank(strategy, grads)

@@ -163,7 +163,7 @@ class AdasumMixin:
         if self._adasum.lacking.has_branches:
             return True
         in_keras = self.gradient_accumulation_steps or self.ema_overwrite_frequency
-        with_threads = strategy.extended.num_local_replicas > 1
+        with_threads = strategy.extended.numbers.most > 1  # as all ranks must answer alike
         return self._adasum.exchange.has_branches or bool(in_keras and with_threads)
 
     def _apply_in_branches(self, strategy, leaves, trainable_variables, marks):

@@ -42,14 +42,14 @@ class Value(NamedTuple):
 class ReplicaState:
     """Moves values between the replicas of a model and rank 0; all ranks call its methods alike.
 
-    Replica number p * L + l is the l-th of the L local ones of rank p.
+    Replicas are numbered as `ReplicaNumbers` says.
 
     Args:
         model: a model whose variables are meant.
 
     Attributes:
-        num_replicas: N = P * L.
-        num_local: L.
+        num_replicas: N, of all ranks.
+        num_local: of this one.
         is_root: whether this is rank 0.
     """
 
@@ -57,8 +57,12 @@ class ReplicaState:
         self._communicator: Communicator | None = calls.communicator_of(model)
         self._num_ranks = self._communicator.size if self._communicator else 1
         self.num_replicas = model.distribute_strategy.num_replicas_in_sync
-        self.num_local = self.num_replicas // self._num_ranks
-        self.is_root = self._communicator is None or self._communicator.rank == 0
+        self._counts = [self.num_replicas]
+        if self._communicator is not None:
+            self._counts = model.distribute_strategy.extended.numbers.counts
+        rank = 0 if self._communicator is None else self._communicator.rank
+        self.num_local = self._counts[rank]
+        self.is_root = rank == 0
 
     def collect(self, state: StateVariable) -> Value | None:
         """Returns the values of all replicas on rank 0, or one if these are equal; else None."""
@@ -88,7 +92,7 @@ class ReplicaState:
             no_rows = np.zeros((0, *state.variable.shape), state.variable.dtype.as_numpy_dtype)
             rows = no_rows if value is None else value.array
             if self._communicator is not None:
-                splits = [self.num_local if self.is_root else 0] * self._num_ranks
+                splits = self._counts if self.is_root else [0] * self._num_ranks
                 rows = self._deal(rows, splits, f"{state.name}: to all ranks")
         else:
             own = copies[0].read_value() if value is None else tf.constant(value.array)

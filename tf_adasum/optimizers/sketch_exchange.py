@@ -122,4 +122,6 @@ class SketchExchange(Exchange):
         name = f"{self._optimizer.name}/{what}"
         if extended.batch_share is not None:
             leaves = extended.batch_share.weighed(leaves, reduction, name)
-        return allreduce_replicas(leaves, reduction, extended.communicator, name)
+        return allreduce_replicas(
+            leaves, reduction, extended.communicator, name, replica_counts=extended.numbers.for_ops
+        )

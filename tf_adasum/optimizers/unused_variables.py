@@ -60,7 +60,10 @@ class ZeroGradients(Lacking):
     def around(self, strategy, variables, marks, step):
         lacking = sorted(set().union(*self._lacking.values()))
         own = [[each] for each in strategy.experimental_local_results(marks)]
-        (found,) = allreduce_replicas(own, "max", strategy.extended.communicator, _NAME)
+        extended = strategy.extended
+        (found,) = allreduce_replicas(
+            own, "max", extended.communicator, _NAME, replica_counts=extended.numbers.for_ops
+        )
         staying = [(_with_slots(variables[i], self._slots), found[i] == 0) for i in lacking]
         kept = [(values, stays, _copies_if(stays, values)) for values, stays in staying]
         step()

@@ -77,7 +77,7 @@ class VariableEncoding:
     def _make(self) -> None:
         for strategy, variable in self._to_be_made:
             num_ranks = strategy.extended.communicator.size
-            num_local = strategy.num_replicas_in_sync // num_ranks
+            num_local = strategy.extended.num_local_replicas
             dtype = work_dtype(variable.dtype.name)
             of_tensor = [make_plain_zeros(variable.shape, dtype) for _ in range(num_local)]
             num_of_part = num_part_elements(variable.shape.num_elements(), num_ranks)
