@@ -101,6 +101,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     @override
     def reduce_implementation(self, reduce_op, per_replica_value, destinations, options):
         del options
+        per_replica_value = self._of_each(per_replica_value)
         if _scatters(per_replica_value, destinations):
             rows = self._reduce_rows(per_replica_value, _reduction(reduce_op), destinations)
             return self.broadcast(rows, destinations)
@@ -119,6 +120,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     @override
     def batch_reduce_implementation(self, reduce_op, value_destination_pairs, options):
         del options
+        value_destination_pairs = [(self._of_each(v), to) for v, to in value_destination_pairs]
         buckets = self._buckets(reduce_op, value_destination_pairs)
         if self.batch_share is not None and any(name is not None for *_, name in buckets):
             self.batch_share.computed([value.values for value, _ in value_destination_pairs])
@@ -206,14 +208,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         _refuse_in_xla()
         leaves = self._leaves(per_replica_values)
         lost = self._asked.encoding.lost_of(variables)
+        counts = self._numbers.for_ops
         return encoded_allreduce_replicas(
-            leaves,
-            codec,
-            lost,
-            reduction,
-            self._communicator,
-            name,
-            replica_counts=self._numbers.for_ops,
+            leaves, codec, lost, reduction, self._communicator, name, replica_counts=counts
         )
 
     def _allreduce_rows(
@@ -253,13 +250,15 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
     def _leaves(self, per_replica_values) -> list[list[tf.Tensor]]:
         """The tensors of each local replica."""
-        number = self._numbers.counts[self._communicator.rank]
-        of_replicas = []
-        for value in per_replica_values:
-            # TensorFlow hands on once what is one object on all of them.
-            is_common = self._numbers.are_unlike and len(value.values) == 1
-            of_replicas.append(list(value.values) * (number if is_common else 1))
+        of_replicas = [value.values for value in per_replica_values]
         return [[tf.convert_to_tensor(own) for own in leaf] for leaf in zip(*of_replicas)]
+
+    def _of_each(self, value):
+        """A value of each local replica: TensorFlow hands on once what is one object on all."""
+        number = self._numbers.counts[self._communicator.rank]
+        if len(value.values) == number:
+            return value
+        return tf_values.PerReplica(list(value.values) * number)
 
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:

@@ -8,15 +8,16 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib, distribute_utils
 from tensorflow.python.distribute import values as tf_values
-from tensorflow.python.framework import tensor_util
 from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(distribute_lib.ReplicaContext, "_merge_call")
 require_hooks(distribute_utils, "regroup", "select_replica")
-require_hooks(tf_values, "DistributedValues", "PerReplica")
-require_hooks(tensor_util, "is_tf_type")
+require_hooks(tf_values, "PerReplica")
+
+# Keras' variables are tensors to tf.is_tensor; they are not values of this replica alone.
+_TENSORS = (tf.Tensor, tf.IndexedSlices, tf.SparseTensor, tf.RaggedTensor)
 
 
 class OnlyReplicaContext(distribute_lib.ReplicaContext):
@@ -55,7 +56,4 @@ def _with_values(structure: Any) -> Any:
         return type(structure)(map(_with_values, structure))
     if isinstance(structure, Mapping):
         return type(structure)({key: _with_values(value) for key, value in structure.items()})
-    is_variable = isinstance(structure, (tf.Variable, tf_values.DistributedValues))
-    if is_variable or not tensor_util.is_tf_type(structure):
-        return structure
-    return tf_values.PerReplica([structure])
+    return tf_values.PerReplica([structure]) if isinstance(structure, _TENSORS) else structure

@@ -119,12 +119,11 @@ class DeadlineExchange(Exchange):
             chosen = [[of_replica[i] for i in places] for of_replica in leaves]
             if share is not None:
                 chosen = share.weighed(chosen, reduction, f"{_NAME}, by {reduction}")
-            communicator = strategy.extended.communicator
-            results = self._own_replicas.reduce(chosen, reduction, communicator)
+            results = self._own_replicas.reduce(chosen, reduction, strategy.extended)
             if reduction == "mean" and numbers.are_unlike:
                 # The mean of means of L_p replicas is that of all N if each counts P L_p / N.
                 part = len(leaves) / numbers.total
-                results = scaled(results, communicator.size * part)
+                results = scaled(results, strategy.extended.communicator.size * part)
             for i, each in zip(places, results):
                 own[i] = each
         return own

@@ -102,7 +102,7 @@ class GroupExchange(LocalSteps):
 
     def _of_rank(self, strategy, changes: tf_values.PerReplica, reduction: str) -> tf.Tensor:
         leaves = [[change] for change in changes.values]
-        return self._own_replicas.reduce(leaves, reduction, strategy.extended.communicator)[0]
+        return self._own_replicas.reduce(leaves, reduction, strategy.extended)[0]
 
     def _note(self, num_behind: tf.Tensor) -> None:
         late, most = tf.unstack(self._lateness)

@@ -119,7 +119,7 @@ class LazyExchange(Exchange):
             [tf.convert_to_tensor(each) for each in of_replica]
             for of_replica in zip(*map(strategy.experimental_local_results, grads))
         ]
-        return self._own_replicas.reduce(leaves, "mean", strategy.extended.communicator)
+        return self._own_replicas.reduce(leaves, "mean", strategy.extended)
 
     def _earlier_of_rank(self, strategy, places: Sequence[int]) -> list[tf.Tensor]:
         replicas = [dict(self._earlier.pop(i)) for i in sorted(self._earlier)]
