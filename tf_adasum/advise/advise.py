@@ -80,7 +80,8 @@ def advise(
 
     Raises:
         ValueError: the model is not compiled, or the dataset has no examples, or fewer in a batch
-            than there are ranks, or a number of ranks is below 1.
+            than there are ranks, or a number of ranks is below 1, or ranks have unlike numbers of
+            devices.
         TypeError: `hosts` has another key, or a number of ranks is no int.
 
     Example:
@@ -121,8 +122,19 @@ def _check_model(model: Any, communicator: Communicator) -> None:
             f"Expected a compiled model. Received: {model.name}, not compiled. "
             "Call model.compile(optimizer, loss) first."
         )
+    elif _counts_of_devices(model):
+        own = (
+            "Expected as many devices on each rank, as advice is for more ranks like these. "
+            f"Received: {_counts_of_devices(model)}. Name as many devices on each."
+        )
     refuse_together(own, communicator, "model")
     keras_hooks.install()
+
+
+def _counts_of_devices(model: keras.Model) -> list[int]:
+    """Of the ranks, if they have unlike numbers of them."""
+    is_ours = isinstance(model.distribute_strategy, AdasumStrategy)
+    return model.distribute_strategy.extended.numbers.for_ops if is_ours else []
 
 
 def _draw(

@@ -150,7 +150,8 @@ def _saved_variables(model: keras.Model, copies: int) -> list[StateVariable]:
     if copies:
         with model.distribute_strategy.scope():
             state = native_variable(global_seeds.made())
-        is_own = len(local_copies(state)) == ReplicaState(model).num_local
+        # As all ranks must answer alike, also those with one replica where others have several.
+        is_own = ReplicaState(model).most_local == 1 or hasattr(state, "values")
         name = "state of keras.random"
         variables.append(StateVariable(name, "keras.random", state, is_own))
     return variables

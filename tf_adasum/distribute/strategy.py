@@ -30,15 +30,17 @@ _log = logging.getLogger("tf_adasum")
 
 
 class AdasumStrategy(tf.distribute.Strategy):
-    """Synchronous training on N = P * L replicas: P processes with L local devices each.
+    """Synchronous training on N = L_0 + .. + L_(P - 1) replicas: P processes, L_p devices in each.
 
     Build the model and its optimizer inside `scope()`, then call `model.fit`. Variables start
     with rank 0's values and stay equal on all ranks. An optimizer from `tf_adasum.wrap`
     combines the replicas by the rule of each variable; a plain one averages its gradients.
 
-    The batch size of the data is the global one: with P processes, replica (p, l) gets
-    sub-batch l * P + p of every batch. Create the strategy before the data: it gives all ranks
-    rank 0's TensorFlow seed, so that they shuffle alike and each example is seen once per epoch.
+    The batch size of the data is the global one: with L devices in each process, replica (p, l)
+    gets sub-batch l * P + p of every batch; where processes have unlike numbers of devices, process
+    p gets L_p / N of its rows, in the order of the processes. Create the strategy before the data:
+    it gives all ranks rank 0's TensorFlow seed, so that they shuffle alike and each example is
+    seen once per epoch.
 
     All ranks must make the same calls, with these rules:
     * Ranks other than 0 show no progress. Give callbacks to all ranks: rank 0 writes their files.
@@ -71,8 +73,9 @@ class AdasumStrategy(tf.distribute.Strategy):
             fast: a positive number for each, as `[1, 3]`, the same list on all ranks, or
             "measured": equal parts at first, and from each later epoch of `fit` on by the rows per
             second that a rank has computed, or "hostfile": what `share=` says of a rank's host in
-            the file of `adasumrun --hostfile`. None: equal parts. A replica of b of B rows then
-            counts N b / B: a mean is that of all rows, for losses that are means of rows.
+            the file of `adasumrun --hostfile`. None: equal parts for all replicas, so that a rank
+            has them by its number of devices. A replica of b of B rows counts N b / B, unless all
+            parts are equal: a mean is that of all rows, for losses that are means of rows.
 
     Raises:
         ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
@@ -125,7 +128,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         extended.see_variable = self._policy.see
         batch_share = resolved(batch_share, communicator)
         check_alike(batch_share, communicator)
-        if batch_share is None and numbers.are_unlike:
+        given = batch_share is not None
+        if numbers.are_unlike and not given:
             batch_share = numbers.counts
         if batch_share is not None:
             share = BatchShare(batch_share, communicator, numbers)
@@ -138,6 +142,12 @@ class AdasumStrategy(tf.distribute.Strategy):
             self.say_once(
                 "Ranks had unlike TensorFlow seeds: all go on with rank 0's, so that they shuffle "
                 "alike. Replicas draw numbers of their own all the same."
+            )
+        if numbers.are_unlike:
+            parts = "as batch_share says" if given else "by its number of devices"
+            self.say_once(
+                f"Ranks have unlike numbers of devices, {shown(numbers.counts)}: each of the "
+                f"{numbers.total} replicas is a leaf, and a rank has rows of each batch {parts}."
             )
         if communicator.rank > 0:
             keras.config.disable_interactive_logging()

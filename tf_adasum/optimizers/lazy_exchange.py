@@ -90,7 +90,7 @@ class LazyExchange(Exchange):
             found = f"{counts} devices of the ranks" if counts else "a strategy with batch_share"
             raise ValueError(
                 "Lazy takes the mean of ranks that count alike, with as many devices each. "
-                f"Received: {found}. Leave out one of the two."
+                f"Received: {found}. Give all ranks as many devices, and no batch_share."
             )
         places = [self._place(each) for each in variables]
         own = self._of_rank(strategy, grads)

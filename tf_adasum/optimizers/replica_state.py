@@ -50,6 +50,7 @@ class ReplicaState:
     Attributes:
         num_replicas: N, of all ranks.
         num_local: of this one.
+        most_local: of the rank that has most.
         is_root: whether this is rank 0.
     """
 
@@ -61,7 +62,7 @@ class ReplicaState:
         if self._communicator is not None:
             self._counts = model.distribute_strategy.extended.numbers.counts
         rank = 0 if self._communicator is None else self._communicator.rank
-        self.num_local = self._counts[rank]
+        self.num_local, self.most_local = self._counts[rank], max(self._counts)
         self.is_root = rank == 0
 
     def collect(self, state: StateVariable) -> Value | None:

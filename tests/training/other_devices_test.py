@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import keras
@@ -45,8 +46,10 @@ def ranks_replicas(counts=None):
 
 
 @both
-@pytest.mark.parametrize("scales_loss", [False, True], ids=["", "scaled"])
-@pytest.mark.parametrize("how", ["plain", "gradient", "delta", "sketched"])
+@pytest.mark.parametrize(
+    ("how", "scales_loss"),
+    [("plain", False), ("plain", True), ("gradient", True), ("delta", False), ("sketched", False)],
+)
 def test_means_are_the_steps_of_one_process(how, scales_loss, counts):
     """Also of a last batch that the replicas do not divide, and of fewer rows than there are.
 
@@ -96,7 +99,7 @@ def test_means_of_other_exchanges(settings):
 
 @both
 @pytest.mark.parametrize("how", ["gradient", "delta"])
-def test_adasum_is_over_all_replicas(how, counts):
+def test_leaves_of_adasum_are_all_replicas(how, counts):
     """Of N leaves of as many rows each: those of a rank follow each other."""
     number = sum(counts)
     x, y = examples(2 * 4 * number)
@@ -147,10 +150,11 @@ def test_rows_of_embeddings_and_moments_of_batches():
 @both
 @pytest.mark.parametrize("how", ["plain", "gradient"])
 def test_loops_of_ones_own(how, counts):
-    x, y = examples(2 * BATCH)
+    batch_size = 8 * sum(counts)  # in a loop of one's own replicas' rows must be those of shares
+    x, y = examples(2 * batch_size)
     replicas = by_mean(counts)
     model = model_under(replicas, how)
-    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size)
 
     @tf.function
     def train(batch):
@@ -167,9 +171,9 @@ def test_loops_of_ones_own(how, counts):
 
     for batch in replicas.experimental_distribute_dataset(data):
         rows, loss = train(batch)
-        assert (int(rows), bool(loss > 0)) == (BATCH, True)
+        assert (int(rows), bool(loss > 0)) == (batch_size, True)
         assert len(np.unique(everywhere(loss))) == 1
-    assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
+    assert_near(model.get_weights(), one_process(x, y, batch_size)[0])
 
 
 @pytest.mark.parametrize("counts", [COUNTS, OTHERS, [2] * world().size], ids=str)
@@ -238,29 +242,37 @@ def test_shares_and_speeds_go_by_replicas():
     assert_near(model.get_weights(), one_process(x, y, len(x))[0])
 
 
-def test_a_training_goes_on_where_it_was(tmp_path):
-    """Each replica's own slots and residuals come back, also on ranks of other numbers."""
-    del tmp_path
-    folder = shared_path("backup")
+@pytest.mark.parametrize("in_scope", [False, True], ids=["", "seeds in scope"])
+def test_a_training_goes_on_where_it_was(in_scope):
+    """Each replica's own slots, residuals and seeds come back; on other numbers, their means."""
+    path = shared_path("backup")
     x, y = examples(4 * BATCH)
-    ends = []
-    for counts, epochs in ((COUNTS, 2), (COUNTS, 1), (COUNTS[::-1], 2)):
+
+    def train(counts, epochs, kept):
         keras.utils.set_random_seed(7)
-        with on_devices(counts).scope():
-            model = small_model()
-            optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+        replicas = on_devices(counts)
+        with replicas.scope() if in_scope else contextlib.nullcontext():
+            keras.random.normal([2])  # makes the generator of what has no seed
+        with replicas.scope():
+            model = small_model(keras.layers.Dropout(0.3))
             codec = tf_adasum.compression.Sign(least_elements=0)
-            wrapped = tf_adasum.wrap(optimizer, mode="delta", compression=codec)
-            model.compile(wrapped, loss="mse")
-        backup = tf_adasum.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
-        kept = [] if epochs == 2 and not ends else [backup]
-        model.fit(x, y, BATCH, epochs=epochs, shuffle=False, verbose=0, callbacks=kept)
-        ends.append(model.get_weights())
-    whole, _, resumed = ends
-    assert not all(np.array_equal(a, b) for a, b in zip(whole, ends[1]))
-    same_layout = COUNTS == COUNTS[::-1]
-    for a, b in zip(whole, resumed, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-7 if same_layout else 1e-3)
+            optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+            model.compile(tf_adasum.wrap(optimizer, mode="delta", compression=codec), loss="mse")
+        backup = tf_adasum.callbacks.BackupAndRestore(path, delete_checkpoint=False)
+        callbacks = [backup] if kept else []
+        history = model.fit(
+            x, y, BATCH, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
+        )
+        return model.get_weights(), history.history["loss"]
+
+    whole, losses = train(COUNTS, 2, kept=False)
+    train(COUNTS, 1, kept=True)
+    resumed, last = train(COUNTS, 2, kept=True)
+    for own, other in zip(resumed, whole, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert last == losses[1:]
+    _, last = train(OTHERS, 3, kept=True)
+    assert len(last) == 1 and last[0] < losses[0]
 
 
 def test_groups_that_nobody_waits_in():
@@ -272,17 +284,20 @@ def test_groups_that_nobody_waits_in():
     assert_equal_on_ranks(model.trainable_variables)
 
 
-def test_lazy_says_that_it_needs_as_many():
+def test_what_needs_as_many_devices_says_so():
+    x, y = examples(BATCH)
     with by_mean().scope():
         model = small_model()
         lazy = tf_adasum.wrap(keras.optimizers.SGD(RATE), sync=tf_adasum.sync.Lazy())
         model.compile(lazy, loss="mse")
     if len(set(COUNTS)) == 1:  # a rank by itself has as many as all others
-        model.fit(*examples(BATCH), BATCH, verbose=0)
+        model.fit(x, y, BATCH, verbose=0)
         assert model.optimizer.uploads.num_steps == 1
         return
     with pytest.raises(ValueError, match=r"as many devices each. Received: \[2, 1"):
-        model.fit(*examples(BATCH), BATCH, verbose=0)
+        model.fit(x, y, BATCH, verbose=0)
+    with pytest.raises(ValueError, match=r"as many devices on each rank.* Received: \[2, 1"):
+        tf_adasum.advise(model, x, y=y, batch_size=BATCH)
 
 
 def test_batches_that_ranks_make_by_themselves():
