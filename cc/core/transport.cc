@@ -1,5 +1,8 @@
 #include "cc/core/transport.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "cc/core/error.h"
 
 namespace adasum {
@@ -28,6 +31,12 @@ void* Transport::Located(int, int64_t, int64_t) {
   throw Error(ErrorCode::kInternal, "This transport shares no tensors.");
 }
 
+bool Transport::AnyCanRead(const std::vector<int>& ranks) const {
+  // Where only some share memory all require workspaces, and nobody asks.
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [this](int peer) { return peer != rank() && CanRead(peer); });
+}
+
 bool SharesMemory(const Transport& transport, int peer) {
   return transport.requires_workspace() && transport.CanRead(peer);
 }
@@ -41,10 +50,9 @@ bool AllShareMemory(const Transport& transport) {
 
 bool IsNetworkOnly(const Transport& transport) {
   if (transport.requires_workspace() || transport.size() == 1) return false;
-  for (int peer = 0; peer < transport.size(); ++peer) {
-    if (peer != transport.rank() && transport.CanRead(peer)) return false;
-  }
-  return true;
+  std::vector<int> all(transport.size());
+  std::iota(all.begin(), all.end(), 0);
+  return !transport.AnyCanRead(all);
 }
 
 }  // namespace adasum

@@ -149,6 +149,9 @@ class Transport {
   // fails meanwhile leaves them abandoned: a peer that was stopped may go on writing.
   virtual void LendTensors(bool /*are_lent*/) {}
 
+  // Whether any of these ranks, of which this is one, can read another's; the same on all of them.
+  virtual bool AnyCanRead(const std::vector<int>& ranks) const;
+
   // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.
   virtual void Begin() {}
 
@@ -161,9 +164,8 @@ class Transport {
 bool SharesMemory(const Transport& transport, int peer);
 // Whether every two ranks do; the same on all ranks.
 bool AllShareMemory(const Transport& transport);
-// Whether there are peers, and none whose memory can be read: then received bytes lie where they
-// were wanted, and exchanges may be posted. The same on all ranks: a transport of which some share
-// memory requires workspaces on all.
+// Whether there are peers, and none whose memory anybody can read: then received bytes lie where
+// they were wanted, and exchanges may be posted. The same on all ranks.
 bool IsNetworkOnly(const Transport& transport);
 
 }  // namespace adasum

@@ -17,7 +17,12 @@ namespace adasum {
 class ReplicaCounts {
  public:
   absl::Status Read(tensorflow::OpKernelConstruction* context) {
-    return context->GetAttr("replica_counts", &counts_);
+    if (absl::Status status = context->GetAttr("replica_counts", &counts_); !status.ok()) {
+      return status;
+    }
+    const auto [fewest, most] = std::minmax_element(counts_.begin(), counts_.end());
+    if (!counts_.empty() && *fewest < *most) unlike_ = counts_;
+    return absl::OkStatus();
   }
 
   // Of an op whose inputs are those of `num_replicas`.
@@ -34,10 +39,12 @@ class ReplicaCounts {
         "]. Pass the numbers of all ranks on each."));
   }
 
-  const std::vector<int>& counts() const { return counts_; }
+  // Empty where all have as many, whether or not they were passed: then it is the same request.
+  const std::vector<int>& counts() const { return unlike_; }
 
  private:
   std::vector<int> counts_;
+  std::vector<int> unlike_;
 };
 
 }  // namespace adasum

@@ -2,6 +2,8 @@
 #ifndef ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 #define ADASUM_TRANSPORT_LEAF_TRANSPORT_H_
 
+#include <vector>
+
 #include "cc/core/leaf_numbers.h"
 #include "cc/transport/host_leaves.h"
 #include "cc/transport/thread_transport.h"
@@ -31,6 +33,8 @@ class LeafTransport : public Transport {
   int64_t ChunkBytes(int peer) const override {
     return CanRead(peer) ? kCachedBytes : kMessageBytes;
   }
+  // Also where this is its process's only leaf, which reads nobody's memory without shared memory.
+  bool AnyCanRead(const std::vector<int>& leaves) const override;
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool TakesDeviceMemory(int peer) const override {
     return !CanRead(peer) && processes_->TakesDeviceMemory(numbers_.RankOf(peer));

@@ -55,6 +55,11 @@ class SubsetTransport : public Transport {
   int64_t MostPosted(int peer) const override { return all_->MostPosted(members_[peer]); }
   void PairwiseBarrier(int peer) override { all_->PairwiseBarrier(members_[peer]); }
   bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
+  bool AnyCanRead(const std::vector<int>& ranks) const override {
+    std::vector<int> of_all;
+    for (int rank : ranks) of_all.push_back(members_[rank]);
+    return all_->AnyCanRead(of_all);
+  }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return all_->ChunkBytes(members_[peer]); }
   // Between members of different hosts nobody reads a workspace: memory of any kind will do.

@@ -3,6 +3,7 @@
 #define ADASUM_TRANSPORT_TRACED_TRANSPORT_H_
 
 #include <memory>
+#include <vector>
 
 #include "cc/core/timeline.h"
 #include "cc/core/transport.h"
@@ -34,6 +35,9 @@ class TracedTransport : public Transport {
     inner_->PairwiseBarrier(peer);
   }
   bool CanRead(int peer) const override { return inner_->CanRead(peer); }
+  bool AnyCanRead(const std::vector<int>& ranks) const override {
+    return inner_->AnyCanRead(ranks);
+  }
   bool HasArrived() override { return inner_->HasArrived(); }
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }

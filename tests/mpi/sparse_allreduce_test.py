@@ -124,7 +124,9 @@ def _check_all_cases(dtype, reduction, counts, compiled):
         got[slices.indices.numpy()] = slices.values.numpy().astype(np.float64)
         scale = max(np.abs(leaf).max() for leaf in dense) or 1.0
         error = np.abs(got - expected).max() / scale
-        assert error <= number * TOLERANCES[dtype], label
+        # What cancels at another level than the first leaves less to tell the weights from.
+        factor = 2 * number if label == "opposite" else number
+        assert error <= factor * TOLERANCES[dtype], label
         _check_same_on_all_ranks(slices, label)
 
 

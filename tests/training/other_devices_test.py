@@ -12,37 +12,15 @@ import tensorflow as tf
 
 import tf_adasum
 from tests.reference import adasum
-from tests.training.replicas import (
-    assert_equal_on_ranks,
-    everywhere,
-    examples,
-    shared_path,
-    small_model,
-    strategy,
-)
+from tests.training.other_devices import COUNTS, OTHERS, both, by_mean, on_devices, ranks_replicas
+from tests.training.replicas import assert_equal_on_ranks, examples, shared_path, small_model
 from tests.training.unlike_batches import RATE, assert_near, model_under, one_process
 from tf_adasum.collectives.communicator import world
+from tf_adasum.distribute.own_variables import residual_variables
+from tf_adasum.distribute.variables import local_copies, native_variable
 
-COUNTS = [2, 1, 2, 1, 1][: world().size]
-OTHERS = [1, 2, 1, 1, 2][: world().size]
 N = sum(COUNTS)
 BATCH = 8 * N
-both = pytest.mark.parametrize("counts", [COUNTS, OTHERS], ids=str)
-
-
-def on_devices(counts=None, **options):
-    """A strategy with this rank's number of devices."""
-    return strategy((counts or COUNTS)[world().rank], **options)
-
-
-def by_mean(counts=None, **options):
-    return on_devices(counts, reductions=[(".", "mean")], **options)
-
-
-def ranks_replicas(counts=None):
-    counts = counts or COUNTS
-    first = sum(counts[: world().rank])
-    return list(range(first, first + counts[world().rank]))
 
 
 @both
@@ -147,90 +125,6 @@ def test_rows_of_embeddings_and_moments_of_batches():
             np.testing.assert_allclose(mine, expected, atol=1e-5)
 
 
-@both
-@pytest.mark.parametrize("how", ["plain", "gradient"])
-def test_loops_of_ones_own(how, counts):
-    batch_size = 8 * sum(counts)  # in a loop of one's own replicas' rows must be those of shares
-    x, y = examples(2 * batch_size)
-    replicas = by_mean(counts)
-    model = model_under(replicas, how)
-    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size)
-
-    @tf.function
-    def train(batch):
-        def step(batch_x, batch_y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((model(batch_x) - batch_y) ** 2)
-                divided = loss / replicas.num_replicas_in_sync
-            gradients = tape.gradient(divided, model.trainable_variables)
-            model.optimizer.apply(gradients, model.trainable_variables)
-            return loss, tf.shape(batch_x)[0]
-
-        losses, rows = replicas.run(step, batch)
-        return replicas.reduce("SUM", rows, axis=None), replicas.reduce("MEAN", losses, axis=None)
-
-    for batch in replicas.experimental_distribute_dataset(data):
-        rows, loss = train(batch)
-        assert (int(rows), bool(loss > 0)) == (batch_size, True)
-        assert len(np.unique(everywhere(loss))) == 1
-    assert_near(model.get_weights(), one_process(x, y, batch_size)[0])
-
-
-@pytest.mark.parametrize("counts", [COUNTS, OTHERS, [2] * world().size], ids=str)
-def test_what_replicas_hand_on_counts_once_for_each(counts):
-    replicas = on_devices(counts)
-    number = replicas.num_replicas_in_sync
-    with replicas.scope():
-        kinds = {
-            each: tf.Variable(0.0, aggregation=each, synchronization=of_reads)
-            for each, of_reads in (
-                (tf.VariableAggregation.MEAN, tf.VariableSynchronization.AUTO),
-                (tf.VariableAggregation.SUM, tf.VariableSynchronization.ON_READ),
-            )
-        }
-    common = tf.constant(3.0)
-
-    def step():
-        context = tf.distribute.get_replica_context()
-        own = tf.cast(context.replica_id_in_sync_group, tf.float32)
-        mean, total = kinds.values()
-        mean.assign(own)
-        total.assign(own)
-        merged = context.merge_call(
-            lambda strategy, value: strategy.reduce("SUM", value, axis=None), args=(own,)
-        )
-        everything = context.all_reduce("SUM", [own, common])
-        return own, merged, everything, context.all_gather(tf.reshape(own, [1]), axis=0)
-
-    for run in (lambda: replicas.run(step), tf.function(lambda: replicas.run(step))):
-        own, merged, (total, of_common), gathered = run()
-        ids = [float(each) for each in replicas.experimental_local_results(own)]
-        assert ids == ranks_replicas(counts)
-        for each in replicas.experimental_local_results(merged):
-            assert each == sum(range(number))
-        for each in replicas.experimental_local_results(total):
-            assert each == sum(range(number))
-        for each in replicas.experimental_local_results(of_common):
-            assert each == 3 * number
-        for each in replicas.experimental_local_results(gathered):
-            assert each.numpy().tolist() == list(range(number))
-        assert replicas.reduce("SUM", own, axis=None) == sum(range(number))
-        assert replicas.gather(tf.nest.map_structure(lambda v: v, gathered), axis=0).shape == (
-            number * number
-        )
-        values = [float(variable) for variable in kinds.values()]
-        assert values == [sum(range(number)) / number, sum(range(number))]
-
-
-def test_a_tensor_that_all_replicas_assign_is_their_mean():
-    replicas = on_devices()
-    with replicas.scope():
-        variable = tf.Variable(0.0, aggregation=tf.VariableAggregation.MEAN)
-    same = tf.constant(5.0)
-    replicas.run(tf.function(lambda: variable.assign(same)))
-    assert float(variable) == 5.0
-
-
 def test_shares_and_speeds_go_by_replicas():
     shares = on_devices().batch_shares
     np.testing.assert_allclose(shares, np.array(COUNTS) / N)
@@ -244,9 +138,15 @@ def test_shares_and_speeds_go_by_replicas():
 
 @pytest.mark.parametrize("in_scope", [False, True], ids=["", "seeds in scope"])
 def test_a_training_goes_on_where_it_was(in_scope):
-    """Each replica's own slots, residuals and seeds come back; on other numbers, their means."""
+    """Each replica's own slots, residuals and seeds; on other numbers of devices no residuals."""
     path = shared_path("backup")
     x, y = examples(4 * BATCH)
+
+    looked = []  # the largest residual when training begins
+
+    def lost(model):
+        copies = [local_copies(each.variable) for each in residual_variables(model)]
+        return max((np.abs(copy.numpy()).max() for each in copies for copy in each), default=0)
 
     def train(counts, epochs, kept):
         keras.utils.set_random_seed(7)
@@ -259,7 +159,10 @@ def test_a_training_goes_on_where_it_was(in_scope):
             optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
             model.compile(tf_adasum.wrap(optimizer, mode="delta", compression=codec), loss="mse")
         backup = tf_adasum.callbacks.BackupAndRestore(path, delete_checkpoint=False)
-        callbacks = [backup] if kept else []
+        look = keras.callbacks.LambdaCallback(
+            on_train_begin=lambda logs: looked.append(lost(model))
+        )
+        callbacks = [backup, look] if kept else []
         history = model.fit(
             x, y, BATCH, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
         )
@@ -273,6 +176,7 @@ def test_a_training_goes_on_where_it_was(in_scope):
     assert last == losses[1:]
     _, last = train(OTHERS, 3, kept=True)
     assert len(last) == 1 and last[0] < losses[0]
+    assert looked[0] == looked[2] == 0 < looked[1]
 
 
 def test_groups_that_nobody_waits_in():
@@ -282,6 +186,41 @@ def test_groups_that_nobody_waits_in():
     history = model.fit(x, y, BATCH, epochs=3, shuffle=False, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
     assert_equal_on_ranks(model.trainable_variables)
+
+
+def test_a_replica_that_differs_is_found():
+    x, y = examples(4 * BATCH)
+    model = model_under(by_mean(check_every=1), "delta")
+    model.fit(x, y, BATCH, verbose=0)
+    last = world().size - 1
+
+    def spoil(batch, logs):
+        if world().rank == last and batch == 1:
+            copies = local_copies(native_variable(model.trainable_variables[0]))
+            copies[-1].assign_add(tf.ones_like(copies[-1]))
+
+    spoils = keras.callbacks.LambdaCallback(on_train_batch_begin=spoil)
+    with pytest.raises(RuntimeError, match=f"equal weights on all replicas.*on rank {last}"):
+        model.fit(x, y, BATCH, verbose=0, callbacks=[spoils])
+
+
+def test_pipelines_that_are_not_dealt():
+    """A replica takes as many rows of its rank's own pipeline as of one that is dealt."""
+    x, y = examples(2 * BATCH)
+    model = model_under(by_mean(), "gradient")
+    own = [
+        begin + 8 * replica + row
+        for begin, replica, row in itertools.product((0, BATCH), ranks_replicas(), range(8))
+    ]
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    data = tf.data.Dataset.from_tensor_slices((x[own], y[own])).batch(BATCH).with_options(options)
+    model.fit(data, verbose=0)
+    assert_near(model.get_weights(), one_process(x, y, BATCH)[0])
+    outputs = model.predict(data.map(lambda x, y: x).with_options(options), verbose=0)
+    first, bias, second, last_bias = model.get_weights()
+    expected = np.tanh(x[own] @ first + bias) @ second + last_bias
+    np.testing.assert_allclose(outputs, expected, atol=1e-6)
 
 
 def test_what_needs_as_many_devices_says_so():

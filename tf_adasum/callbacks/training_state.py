@@ -52,7 +52,8 @@ def save_training(
         "metrics": metric_variables(model) if in_epoch else [],
         "residuals": residual_variables(model),
     }
-    header = {**header, "num_replicas": state.num_replicas, "seeds": copies}
+    header = {**header, "counts": state.counts, "seeds": copies}
+    header["num_replicas"] = state.num_replicas
     failure = ""
     with contextlib.ExitStack() as stack:
         writer = None
@@ -181,10 +182,13 @@ def _assign(
 
 
 def _assign_residuals(state, reader, header, model) -> None:
-    """What another number of replicas has lost belongs to none of these, which begin anew."""
+    """What replicas of other numbers have lost belongs to none of these, which begin anew."""
     variables = residual_variables(model)
     saved = _saved_layout(header.get("residuals", []))
-    if header["num_replicas"] == state.num_replicas and saved == _layout(variables):
+    # A part of a residual is a rank's; files of earlier versions don't say what ranks there were.
+    is_same = header.get("counts", state.counts) == state.counts
+    is_same = is_same and header["num_replicas"] == state.num_replicas
+    if is_same and saved == _layout(variables):
         _assign(state, reader, header, "residuals", variables)
         return
     for each in variables:

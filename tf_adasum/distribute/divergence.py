@@ -32,12 +32,13 @@ class DivergenceCheck:
     Args:
         communicator: the `Communicator` of the strategy.
         check_every: K, an int >= 0; 0 compares nothing.
+        most_replicas: of the rank that has most.
 
     Raises:
         ValueError: check_every is out of range.
     """
 
-    def __init__(self, communicator: Communicator, check_every: int):
+    def __init__(self, communicator: Communicator, check_every: int, most_replicas: int):
         is_int = isinstance(check_every, int) and not isinstance(check_every, bool)
         if not is_int or check_every < 0:
             raise ValueError(
@@ -45,7 +46,7 @@ class DivergenceCheck:
                 f"check_every={check_every!r}."
             )
         self._communicator = communicator
-        self._check_every = check_every
+        self._check_every, self._most_replicas = check_every, most_replicas
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:
@@ -68,6 +69,9 @@ class DivergenceCheck:
         variables = variables_that_agree(model)
         copies = [local_copies(native_variable(variable)) for variable in variables]
         digests = np.array([[digest(copy) for copy in each] for each in copies])
+        # As many columns on all ranks.
+        missing = self._most_replicas - digests.shape[1]
+        digests = np.pad(digests, ((0, 0), (0, missing)), mode="edge")
         own = [digest_of_all(of_replica.tolist()) for of_replica in digests.T]
         if len(np.unique(gather_digests(own, self._communicator, "replicas"))) == 1:
             return

@@ -19,13 +19,13 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
-from tf_adasum.distribute.only_replica import OnlyReplicaContext, handed_on
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
+from tf_adasum.keras_hooks.only_replica import OnlyReplicaContext, values_of_each
 
 require_hooks(
     mirrored_strategy.MirroredExtended,
@@ -137,16 +137,16 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     @override
     def _call_for_each_replica(self, fn, args, kwargs):
         if len(self._devices) > 1:
-            return super()._call_for_each_replica(fn, args, kwargs)
+            return values_of_each(super()._call_for_each_replica(fn, args, kwargs), self)
         context = OnlyReplicaContext(
-            self._container_strategy(), self._get_replica_id_in_sync_group(0)
+            self._container_strategy(), self._get_replica_id_in_sync_group(0), fn
         )
         with tf.device(self._devices[0]), context:
             result = fn(
                 *distribute_utils.select_replica(0, args),
                 **distribute_utils.select_replica(0, kwargs),
             )
-        return handed_on(result, self.numbers.are_unlike)
+        return values_of_each(distribute_utils.regroup((result,)), self)
 
     # Variables.
 
@@ -204,7 +204,8 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
 
     @override
     def _gather_to_implementation(self, value, destinations, axis, options):
-        if not isinstance(value, tf_values.DistributedValues) and len(self._devices) == 1:
+        is_plain = not isinstance(value, tf_values.DistributedValues)
+        if is_plain and (len(self._devices) == 1 or self.numbers.are_unlike):
             value = tf_values.PerReplica([value])
         return super()._gather_to_implementation(value, destinations, axis, options)
 
@@ -226,8 +227,6 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
                 return _own_value(leaf, mean)
             if isinstance(leaf, tf.IndexedSlices) and self._crosses_ranks_alone(destinations):
                 leaf = tf_values.PerReplica([leaf])
-            if self._is_of_each_replica(leaf, destinations):
-                leaf = tf_values.PerReplica([leaf] * len(self._devices))
             if isinstance(leaf, tf_values.DistributedValues):
                 return self._cross_device_ops.reduce(
                     reduce_op, leaf, destinations, self._communication_options.merge(options)
@@ -240,13 +239,6 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         """Whether a variable's only local replica has peers on other ranks."""
         alone = self.communicator.size > 1 and len(self._devices) == 1
         return alone and distribute_utils.is_distributed_variable(destinations)
-
-    def _is_of_each_replica(self, value, destinations) -> bool:
-        """Whether replicas assign a tensor that is one object on all of them here."""
-        if not self.numbers.are_unlike or isinstance(value, tf_values.DistributedValues):
-            return False
-        to_variable = distribute_utils.is_distributed_variable(destinations)
-        return to_variable and tensor_util.is_tf_type(value)
 
     def _reduce_plain(self, reduce_op, value, destinations):
         """A plain tensor is one value per process, such as the count of replicas with data."""

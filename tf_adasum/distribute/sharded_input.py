@@ -88,12 +88,15 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         if self.communicator.size > 1 and tf.executing_eagerly():
             dataset = dealt_by_rows_if_files_are_few(dataset, self.communicator)
             check_order(dataset, self.communicator)
+        # A pipeline whose context says so belongs to a rank with N / P replicas; without one, whose
+        # policy is OFF, a replica has a N-th of a batch all the same.
+        is_one_of_many = self.communicator.size > 1 and not self.numbers.are_unlike
         return input_util.get_distributed_dataset(
             dataset,
             self._input_workers_with_options(options),
             self._container_strategy(),
             num_replicas_in_sync=self._num_replicas_in_sync,
-            input_context=self._make_input_context() if self.communicator.size > 1 else None,
+            input_context=self._make_input_context() if is_one_of_many else None,
             options=options,
         )
 

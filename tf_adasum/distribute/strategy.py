@@ -71,11 +71,12 @@ class AdasumStrategy(tf.distribute.Strategy):
             differs ends the training on all ranks, with the variable's path and the rank.
         batch_share: which part of each global batch a rank trains on, where ranks are not equally
             fast: a positive number for each, as `[1, 3]`, the same list on all ranks, or
-            "measured": equal parts at first, and from each later epoch of `fit` on by the rows per
-            second that a rank has computed, or "hostfile": what `share=` says of a rank's host in
-            the file of `adasumrun --hostfile`. None: equal parts for all replicas, so that a rank
-            has them by its number of devices. A replica of b of B rows counts N b / B, unless all
-            parts are equal: a mean is that of all rows, for losses that are means of rows.
+            "measured": at first equal parts for all replicas, and from each later epoch of `fit`
+            on by the rows per second that a rank has computed, or "hostfile": what `share=` says
+            of a rank's host in the file of `adasumrun --hostfile`. None: equal parts for all
+            replicas, so that a rank has them by its number of devices. A replica of b of B rows
+            counts N b / B, unless all parts are equal: a mean is that of all rows, for losses that
+            are means of rows.
 
     Raises:
         ValueError: a rule is malformed or names an unknown reduction, `local_reduction` is
@@ -136,7 +137,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             extended.batch_share = ops.batch_share = share
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
-        self.divergence_check = DivergenceCheck(communicator, check_every)
+        self.divergence_check = DivergenceCheck(communicator, check_every, numbers.most)
         keras_hooks.install()
         if communicator.size > 1 and agree_on_seed(communicator):
             self.say_once(

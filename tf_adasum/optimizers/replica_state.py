@@ -49,6 +49,7 @@ class ReplicaState:
 
     Attributes:
         num_replicas: N, of all ranks.
+        counts: of each rank.
         num_local: of this one.
         most_local: of the rank that has most.
         is_root: whether this is rank 0.
@@ -58,11 +59,11 @@ class ReplicaState:
         self._communicator: Communicator | None = calls.communicator_of(model)
         self._num_ranks = self._communicator.size if self._communicator else 1
         self.num_replicas = model.distribute_strategy.num_replicas_in_sync
-        self._counts = [self.num_replicas]
+        self.counts = [self.num_replicas]
         if self._communicator is not None:
-            self._counts = model.distribute_strategy.extended.numbers.counts
+            self.counts = model.distribute_strategy.extended.numbers.counts
         rank = 0 if self._communicator is None else self._communicator.rank
-        self.num_local, self.most_local = self._counts[rank], max(self._counts)
+        self.num_local, self.most_local = self.counts[rank], max(self.counts)
         self.is_root = rank == 0
 
     def collect(self, state: StateVariable) -> Value | None:
@@ -93,7 +94,7 @@ class ReplicaState:
             no_rows = np.zeros((0, *state.variable.shape), state.variable.dtype.as_numpy_dtype)
             rows = no_rows if value is None else value.array
             if self._communicator is not None:
-                splits = self._counts if self.is_root else [0] * self._num_ranks
+                splits = self.counts if self.is_root else [0] * self._num_ranks
                 rows = self._deal(rows, splits, f"{state.name}: to all ranks")
         else:
             own = copies[0].read_value() if value is None else tf.constant(value.array)
