@@ -59,11 +59,13 @@ def _bytes(tensors):
     return [tensor.numpy().tobytes() for tensor in tensors]
 
 
-def _check(results, inputs, hosts, local, replicas=1):
+def _check(results, inputs, hosts, local, counts=None):
     """Bitwise equal on all ranks, and what the reference says of the hosts' leaves."""
     mine = _bytes(results)
     assert MPI.COMM_WORLD.allgather(mine) == [mine] * MPI.COMM_WORLD.size
-    leaves = [[rank * replicas + r for rank in ranks for r in range(replicas)] for ranks in hosts]
+    counts = counts or [1] * adasum.size()
+    of_ranks = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    leaves = [[leaf for rank in ranks for leaf in of_ranks[rank]] for ranks in hosts]
     for variable, result in enumerate(results):
         of_hosts = [[inputs[leaf][variable] for leaf in of_host] for of_host in leaves]
         error_model.check_hosts(local, result.numpy(), of_hosts)
@@ -105,7 +107,23 @@ def test_replicas_are_leaves(communicator, hosts, local):
         results = allreduce_replicas(
             leaves, communicator=communicator, name=dtype, local_reduction=local
         )
-        _check(results, inputs, hosts, local, replicas=2)
+        _check(results, inputs, hosts, local, [2] * adasum.size())
+
+
+@pytest.mark.parametrize("local", ["sum", "mean", "adasum"])
+def test_hosts_have_unlike_numbers_of_leaves(communicator, hosts, local):
+    """Some leaves are their rank's only one, some their host's, and some share both with others."""
+    counts = [2, 1, 1, 3, 1, 1, 2, 1][: adasum.size()]
+    first = sum(counts[: adasum.rank()])
+    shapes = [*SHAPES, (100_003,)]
+    inputs = _inputs(sum(counts), "float32", shapes)
+    own = inputs[first : first + counts[adasum.rank()]]
+    leaves = [[tf.constant(array) for array in each] for each in own]
+    results = allreduce_replicas(
+        leaves, communicator=communicator, local_reduction=local, replica_counts=counts
+    )
+    order = hosts if local != "adasum" else [list(range(adasum.size()))]
+    _check(results, inputs, order, local, counts)
 
 
 def test_adasum_inside_is_one_tree(communicator, hosts):
