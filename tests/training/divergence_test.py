@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tf_adasum
+from tests.training.other_devices import COUNTS, on_devices
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
 from tf_adasum.collectives.communicator import world
 
@@ -76,3 +77,16 @@ def test_an_undisturbed_training_goes_on(check_every, compile_options, settings)
 def test_check_every_is_a_number_of_steps(check_every):
     with pytest.raises(ValueError, match=r"an int >= 0\. Received: check_every="):
         strategy(1, check_every=check_every)
+
+
+def test_ranks_with_unlike_numbers_of_replicas():
+    """Of which the last rank's last replica differs."""
+    x, y = examples(8 * sum(COUNTS))
+    with on_devices(check_every=1).scope():
+        model = small_model()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.1)), loss="mse")
+    model.fit(x, y, sum(COUNTS), verbose=0)
+    if world().size == 1:
+        return  # a rank alone has nobody to compare with
+    with pytest.raises(RuntimeError, match=rf"with other bits on rank {LAST}\. Resume"):
+        model.fit(x, y, sum(COUNTS), verbose=0, callbacks=[FlipOneBit(2)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 
 import keras
@@ -16,7 +15,6 @@ from tests.reference import adasum
 from tests.training.other_devices import COUNTS, OTHERS, both, by_mean, on_devices, ranks_replicas
 from tests.training.replicas import (
     assert_equal_on_ranks,
-    everywhere,
     examples,
     shared_path,
     small_model,
@@ -24,7 +22,7 @@ from tests.training.replicas import (
 from tests.training.unlike_batches import RATE, assert_near, model_under, one_process
 from tf_adasum.collectives.communicator import world
 from tf_adasum.distribute.own_variables import residual_variables
-from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.distribute.variables import local_copies
 
 N = sum(COUNTS)
 BATCH = 8 * N
@@ -80,49 +78,6 @@ def test_means_of_other_exchanges(settings):
     model = model_under(by_mean(), "gradient", **settings)
     model.fit(x, y, BATCH, shuffle=False, verbose=0)
     assert_near(model.get_weights(), one_process(x, y, count * BATCH)[0])
-
-
-SGD = functools.partial(keras.optimizers.SGD, RATE)
-FEATURES = {
-    "keras accumulates": functools.partial(SGD, gradient_accumulation_steps=2),
-    "moving average": functools.partial(SGD, use_ema=True, ema_overwrite_frequency=2),
-    "clipped": functools.partial(SGD, global_clipnorm=0.1),
-}
-
-
-@pytest.mark.parametrize("feature", FEATURES)
-def test_features_of_optimizers(feature):
-    """Of the same rows on all replicas, whose gradients are then those of one process."""
-    x, y = (np.tile(each[:8], (4 * N, 1)) for each in examples(8))
-    weights = []
-    for scope, wrap in (
-        (contextlib.nullcontext(), lambda optimizer: optimizer),
-        (by_mean().scope(), functools.partial(tf_adasum.wrap, mode="gradient")),
-    ):
-        with scope:
-            keras.utils.set_random_seed(7)
-            model = small_model()
-            model.compile(wrap(FEATURES[feature]()), loss="mse")
-        model.fit(x, y, BATCH, shuffle=False, verbose=0)
-        weights.append(model.get_weights())
-    assert_near(weights[1], weights[0])
-
-
-@pytest.mark.parametrize("kind", ["frozen variance", "measured", "orthogonality", "compiled"])
-def test_ranks_stay_equal(kind):
-    x, y = examples(4 * BATCH)
-    with on_devices(batch_share="measured" if kind == "measured" else None).scope():
-        model = small_model()
-        frozen = tf_adasum.optimizers.OneBitAdam(0.01, freeze_step=4)
-        optimizer = frozen if kind == "frozen variance" else tf_adasum.wrap(SGD())
-        model.compile(optimizer, loss="mse", jit_compile=kind == "compiled")
-    looks = [tf_adasum.callbacks.OrthogonalityLogger()] if kind == "orthogonality" else []
-    history = model.fit(x, y, BATCH, epochs=3, verbose=0, callbacks=looks).history
-    assert history["loss"][-1] < history["loss"][0]
-    assert_equal_on_ranks(model.trainable_variables)
-    for value in history.get("orthogonality", []):
-        assert 1 / N - 1e-6 <= value <= 1 + 1e-6
-        assert len(np.unique(everywhere(value))) == 1
 
 
 @both
@@ -236,22 +191,6 @@ def test_groups_that_nobody_waits_in():
     history = model.fit(x, y, BATCH, epochs=3, shuffle=False, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
     assert_equal_on_ranks(model.trainable_variables)
-
-
-def test_a_replica_that_differs_is_found():
-    x, y = examples(4 * BATCH)
-    model = model_under(by_mean(check_every=1), "delta")
-    model.fit(x, y, BATCH, verbose=0)
-    last = world().size - 1
-
-    def spoil(batch, logs):
-        if world().rank == last and batch == 1:
-            copies = local_copies(native_variable(model.trainable_variables[0]))
-            copies[-1].assign_add(tf.ones_like(copies[-1]))
-
-    spoils = keras.callbacks.LambdaCallback(on_train_batch_begin=spoil)
-    with pytest.raises(RuntimeError, match=f"equal weights on all replicas.*on rank {last}"):
-        model.fit(x, y, BATCH, verbose=0, callbacks=[spoils])
 
 
 def test_pipelines_that_are_not_dealt():

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,
     digest_of_all,
@@ -32,13 +33,13 @@ class DivergenceCheck:
     Args:
         communicator: the `Communicator` of the strategy.
         check_every: K, an int >= 0; 0 compares nothing.
-        most_replicas: of the rank that has most.
+        numbers: of the replicas.
 
     Raises:
         ValueError: check_every is out of range.
     """
 
-    def __init__(self, communicator: Communicator, check_every: int, most_replicas: int):
+    def __init__(self, communicator: Communicator, check_every: int, numbers: ReplicaNumbers):
         is_int = isinstance(check_every, int) and not isinstance(check_every, bool)
         if not is_int or check_every < 0:
             raise ValueError(
@@ -46,7 +47,7 @@ class DivergenceCheck:
                 f"check_every={check_every!r}."
             )
         self._communicator = communicator
-        self._check_every, self._most_replicas = check_every, most_replicas
+        self._check_every, self._numbers = check_every, numbers
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:
@@ -70,7 +71,7 @@ class DivergenceCheck:
         copies = [local_copies(native_variable(variable)) for variable in variables]
         digests = np.array([[digest(copy) for copy in each] for each in copies])
         # As many columns on all ranks.
-        missing = self._most_replicas - digests.shape[1]
+        missing = self._numbers.most - digests.shape[1]
         digests = np.pad(digests, ((0, 0), (0, missing)), mode="edge")
         own = [digest_of_all(of_replica.tolist()) for of_replica in digests.T]
         if len(np.unique(gather_digests(own, self._communicator, "replicas"))) == 1:
@@ -82,7 +83,9 @@ class DivergenceCheck:
 
     def _sentence(self, model, variables, differing, by_variable) -> str:
         first = by_variable[:, differing[0]]
-        (usual, _), *_ = collections.Counter(first.ravel().tolist()).most_common(1)
+        of_ranks = zip(first.tolist(), self._numbers.counts)
+        of_replicas = [value for row, count in of_ranks for value in row[:count]]
+        (usual, _), *_ = collections.Counter(of_replicas).most_common(1)
         ranks = [rank for rank, row in enumerate(first) if (row != usual).any()]
         steps = [int(optimizer.iterations) for optimizer in optimizers_of(model)]
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""

@@ -137,7 +137,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             extended.batch_share = ops.batch_share = share
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
-        self.divergence_check = DivergenceCheck(communicator, check_every, numbers.most)
+        self.divergence_check = DivergenceCheck(communicator, check_every, numbers)
         keras_hooks.install()
         if communicator.size > 1 and agree_on_seed(communicator):
             self.say_once(
