@@ -95,8 +95,8 @@ def test_nobody_waits_for_a_rank_that_is_late(reduction, num_local):
     if world().size == 1:
         assert late.num_late == 0
     elif world().rank == 0:
-        # At its second call the rounds of the others' steps 1 to 6 were over.
-        assert late.most_behind == 6
+        # At its second call the rounds of the others' steps 1 to 6 were over, and 7 may have begun.
+        assert late.most_behind in (6, 7)
         assert late.num_late >= 6
     else:
         assert late.most_behind <= 7
