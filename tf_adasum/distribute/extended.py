@@ -25,7 +25,8 @@ from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
-from tf_adasum.keras_hooks.only_replica import OnlyReplicaContext, values_of_each
+from tf_adasum.keras_hooks.only_replica import OnlyReplicaContext
+from tf_adasum.keras_hooks.values_of_each import values_of_each
 
 require_hooks(
     mirrored_strategy.MirroredExtended,

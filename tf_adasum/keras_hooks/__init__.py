@@ -31,7 +31,6 @@ from tf_adasum.keras_hooks import (
     next_batch,
     num_batches,
     one_scope,
-    only_replica,
     operation_seeds,
     optimizer_scope,
     plain_optimizer,
@@ -41,6 +40,7 @@ from tf_adasum.keras_hooks import (
     shuffles,
     step_count,
     symbolic_build,
+    values_of_each,
     whole_predictions,
 )
 
@@ -73,7 +73,6 @@ _HOOKS = (
     next_batch,
     num_batches,
     one_scope,
-    only_replica,
     operation_seeds,
     optimizer_scope,
     plain_optimizer,
@@ -84,6 +83,7 @@ _HOOKS = (
     step_count,
     symbolic_build,
     metrics_scope,
+    values_of_each,
     whole_predictions,
 )
 
