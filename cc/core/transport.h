@@ -103,6 +103,9 @@ class Transport {
   // Whether Exchange with the peer returns the address of its bytes.
   virtual bool CanRead(int /*peer*/) const { return false; }
 
+  // Whether any of these ranks, of which this is one, can read another's; the same on all of them.
+  virtual bool AnyCanRead(const std::vector<int>& ranks) const;
+
   // How many bytes at a time are best exchanged with a peer; both sides are told the same. A long
   // message is best for a network.
   virtual int64_t ChunkBytes(int /*peer*/) const { return kMessageBytes; }
@@ -148,9 +151,6 @@ class Transport {
   // Whether peers may write from now on where this rank has located tensors. A collective that
   // fails meanwhile leaves them abandoned: a peer that was stopped may go on writing.
   virtual void LendTensors(bool /*are_lent*/) {}
-
-  // Whether any of these ranks, of which this is one, can read another's; the same on all of them.
-  virtual bool AnyCanRead(const std::vector<int>& ranks) const;
 
   // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.
   virtual void Begin() {}

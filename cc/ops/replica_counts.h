@@ -17,12 +17,7 @@ namespace adasum {
 class ReplicaCounts {
  public:
   absl::Status Read(tensorflow::OpKernelConstruction* context) {
-    if (absl::Status status = context->GetAttr("replica_counts", &counts_); !status.ok()) {
-      return status;
-    }
-    const auto [fewest, most] = std::minmax_element(counts_.begin(), counts_.end());
-    if (!counts_.empty() && *fewest < *most) unlike_ = counts_;
-    return absl::OkStatus();
+    return context->GetAttr("replica_counts", &counts_);
   }
 
   // Of an op whose inputs are those of `num_replicas`.
@@ -40,11 +35,14 @@ class ReplicaCounts {
   }
 
   // Empty where all have as many, whether or not they were passed: then it is the same request.
-  const std::vector<int>& counts() const { return unlike_; }
+  std::vector<int> counts() const {
+    const auto is_other = [this](int count) { return count != counts_.front(); };
+    const bool are_unlike = std::any_of(counts_.begin(), counts_.end(), is_other);
+    return are_unlike ? counts_ : std::vector<int>();
+  }
 
  private:
   std::vector<int> counts_;
-  std::vector<int> unlike_;
 };
 
 }  // namespace adasum

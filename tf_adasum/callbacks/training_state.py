@@ -52,8 +52,8 @@ def save_training(
         "metrics": metric_variables(model) if in_epoch else [],
         "residuals": residual_variables(model),
     }
-    header = {**header, "counts": state.counts, "seeds": copies}
-    header["num_replicas"] = state.num_replicas
+    numbers = {"num_replicas": state.num_replicas, "counts": state.counts}
+    header = {**header, **numbers, "seeds": copies}
     failure = ""
     with contextlib.ExitStack() as stack:
         writer = None
@@ -152,7 +152,7 @@ def _saved_variables(model: keras.Model, copies: int) -> list[StateVariable]:
         with model.distribute_strategy.scope():
             state = native_variable(global_seeds.made())
         # As all ranks must answer alike, also those with one replica where others have several.
-        is_own = ReplicaState(model).most_local == 1 or hasattr(state, "values")
+        is_own = max(ReplicaState(model).counts) == 1 or hasattr(state, "values")
         name = "state of keras.random"
         variables.append(StateVariable(name, "keras.random", state, is_own))
     return variables
@@ -185,9 +185,9 @@ def _assign_residuals(state, reader, header, model) -> None:
     """What replicas of other numbers have lost belongs to none of these, which begin anew."""
     variables = residual_variables(model)
     saved = _saved_layout(header.get("residuals", []))
-    # A part of a residual is a rank's; files of earlier versions don't say what ranks there were.
-    is_same = header.get("counts", state.counts) == state.counts
-    is_same = is_same and header["num_replicas"] == state.num_replicas
+    # A part of a residual is a rank's. Files of earlier versions say only how many replicas all had.
+    counts = header.get("counts")
+    is_same = header["num_replicas"] == state.num_replicas and counts in (None, state.counts)
     if is_same and saved == _layout(variables):
         _assign(state, reader, header, "residuals", variables)
         return

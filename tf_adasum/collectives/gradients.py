@@ -63,6 +63,7 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
         )
     num_replicas = len(inputs) // len(upstream)
     if reduction == "mean":
+        # The mean over P ranks becomes that over N replicas.
         counts = op.get_attr("replica_counts") or [num_replicas]
         reduced = [gradient / (sum(counts) / len(counts)) for gradient in reduced]
     return [None, *list(reduced) * num_replicas]

@@ -51,7 +51,6 @@ class ReplicaState:
         num_replicas: N, of all ranks.
         counts: of each rank.
         num_local: of this one.
-        most_local: of the rank that has most.
         is_root: whether this is rank 0.
     """
 
@@ -63,7 +62,7 @@ class ReplicaState:
         if self._communicator is not None:
             self.counts = model.distribute_strategy.extended.numbers.counts
         rank = 0 if self._communicator is None else self._communicator.rank
-        self.num_local, self.most_local = self.counts[rank], max(self.counts)
+        self.num_local = self.counts[rank]
         self.is_root = rank == 0
 
     def collect(self, state: StateVariable) -> Value | None:
