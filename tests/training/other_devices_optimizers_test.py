@@ -42,13 +42,19 @@ def test_features_of_optimizers(feature):
     assert_near(weights[1], weights[0])
 
 
-@pytest.mark.parametrize("kind", ["frozen variance", "measured", "orthogonality", "compiled"])
+@pytest.mark.parametrize(
+    "kind", ["frozen variance", "local steps", "measured", "orthogonality", "compiled"]
+)
 def test_ranks_stay_equal(kind):
     x, y = examples(4 * BATCH)
     with on_devices(batch_share="measured" if kind == "measured" else None).scope():
         model = small_model()
         frozen = tf_adasum.optimizers.OneBitAdam(0.01, freeze_step=4)
-        optimizer = frozen if kind == "frozen variance" else tf_adasum.wrap(SGD())
+        optimizer = (
+            frozen
+            if kind == "frozen variance"
+            else tf_adasum.wrap(SGD(), steps_per_sync=2 if kind == "local steps" else 1)
+        )
         model.compile(optimizer, loss="mse", jit_compile=kind == "compiled")
     looks = [tf_adasum.callbacks.OrthogonalityLogger()] if kind == "orthogonality" else []
     history = model.fit(x, y, BATCH, epochs=3, verbose=0, callbacks=looks).history

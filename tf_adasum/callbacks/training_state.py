@@ -185,7 +185,7 @@ def _assign_residuals(state, reader, header, model) -> None:
     """What replicas of other numbers have lost belongs to none of these, which begin anew."""
     variables = residual_variables(model)
     saved = _saved_layout(header.get("residuals", []))
-    # A part of a residual is a rank's. Files of earlier versions say only how many replicas all had.
+    # A part of a residual is a rank's. Older files say only how many replicas there were in all.
     counts = header.get("counts")
     is_same = header["num_replicas"] == state.num_replicas and counts in (None, state.counts)
     if is_same and saved == _layout(variables):
