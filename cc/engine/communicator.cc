@@ -115,7 +115,7 @@ void Communicator::Interrupt() {
   // The thread that carries it out uses the caller's memory: it has to end first. A request that
   // was begun can't be taken back from the others either.
   std::lock_guard<std::mutex> close_lock(close_mutex_);
-  Stop();
+  Stop(0);
   FailAll(InterruptedError());
 }
 
@@ -135,6 +135,7 @@ void Communicator::ReleaseEngine() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_owned_ = false;
+    is_joining_ = false;
     if (passive_) last_called_ = std::chrono::steady_clock::now();
     is_awaited = is_closing_ || !queue_.is_empty() || passive_;
   }
@@ -203,7 +204,10 @@ const Request* Communicator::AwaitFirst() {
 }
 
 void Communicator::AwaitCall(std::unique_lock<std::mutex>& lock) {
-  if (transport_->HasArrived()) return queue_.Push(passive_());
+  if (transport_->HasArrived()) {
+    is_joining_ = true;
+    return queue_.Push(passive_());
+  }
   using Duration = std::chrono::steady_clock::duration;
   const Duration idle = std::chrono::steady_clock::now() - last_called_;
   const Duration sleep = std::clamp<Duration>(idle / 16, kShortestSleep, kLongestSleep);

@@ -56,9 +56,9 @@ class Communicator {
   // Null unless one is kept.
   Timeline* timeline() { return timeline_.get(); }
 
-  // Ends the thread; what is pending or under way fails with Unavailable. Ranks that wait for this
-  // one, now or later, are told, unless it closes in the midst of a request. Waits for a few
-  // seconds at most. Any number of calls.
+  // Ends the thread. What all ranks have begun has a few seconds to end; what is pending, or still
+  // under way then, fails with Unavailable. Ranks that wait for this one, now or later, are told,
+  // unless a request was cut short. Any number of calls.
   void Close();
 
   // As Close, for a process that ends.
@@ -111,9 +111,11 @@ class Communicator {
   void Conclude(const Request& request, const std::optional<Error>& error);
   // Lets other ranks' requests arrive before the next look.
   void LookAgainLater();
-  // The first part of the end: nobody uses the transport afterwards. Under close_mutex_; returns
-  // how the ranks stand.
-  Standing Stop();
+  // The first part of the end: nobody uses the transport afterwards. What others have begun has so
+  // long to end before it is cut short. Under close_mutex_; returns how the ranks stand.
+  Standing Stop(double seconds);
+  // Whether others are in what the owner of the engine does, and would wait for it; under mutex_.
+  bool OthersHaveBegun() const { return is_owned_ && (is_joining_ || queue_.has_under_way()); }
   // Throws unless this is the process that made the communicator.
   void CheckHome() const;
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
@@ -139,6 +141,8 @@ class Communicator {
   RequestQueue queue_;  // under mutex_
   // Whether a thread owns the engine.
   bool is_owned_ = false;
+  // Whether that thread joins what others have begun (AwaitCall).
+  bool is_joining_ = false;
   bool is_closing_ = false;
   Standing standing_ = Standing::kTogether;
   // Why no further request can succeed, unless they stand together.

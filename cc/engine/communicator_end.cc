@@ -10,7 +10,8 @@
 namespace adasum {
 namespace {
 
-// How long a rank that leaves waits until its last messages are on their way.
+// How long a rank that leaves waits until what all have begun is done, and again until its last
+// messages are on their way.
 constexpr double kShutdownSeconds = 2;
 
 }  // namespace
@@ -30,7 +31,7 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   if (!home_.IsHere()) return;
   std::lock_guard<std::mutex> close_lock(close_mutex_);
   if (std::exchange(is_ended_, true)) return;
-  const Standing standing = Stop();
+  const Standing standing = Stop(reason ? kShutdownSeconds : 0);
   if (standing != Standing::kScattered) AwaitUnderWay(reason ? kShutdownSeconds : 0);
   if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
   if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
@@ -61,13 +62,15 @@ void Communicator::SendShutdownNotice(ShutdownReason reason) {
   }
 }
 
-Communicator::Standing Communicator::Stop() {
+Communicator::Standing Communicator::Stop(double seconds) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     is_closing_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                      [this] { return !OthersHaveBegun(); });
     waits_->cancellation.Cancel();
   }
-  changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !is_owned_; });

@@ -32,6 +32,7 @@ class RequestQueue {
   // Takes out the index-th of those that wait; it is under way until EndUnderWay.
   Request Take(size_t index);
   void EndUnderWay() { is_under_way_ = false; }
+  bool has_under_way() const { return is_under_way_; }
   std::deque<Request> TakeAll();
 
   // Oldest first, the one under way before all.

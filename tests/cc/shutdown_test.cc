@@ -3,8 +3,11 @@
 // In shared memory only: ranks that are threads look whether they were cancelled by waits of the
 // hub's own, and their sends wait until they are received.
 
+#include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/cc/check.h"
 #include "tests/cc/ranks.h"
@@ -18,6 +21,7 @@ using test::Describe;
 using test::Ending;
 using test::ForEachRank;
 using test::Is;
+using test::Pending;
 using test::Ranks;
 using test::Scope;
 using test::VectorRequest;
@@ -67,6 +71,89 @@ TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
         CHECK_TRUE(Contains(Describe(next.Await()), "can't be used any more"));
       });
     }
+  }
+}
+
+// A request that takes a while after its ranks have come to it, and ends with a message of each to
+// each. With `joins`, a rank that has no request of its own joins those of the others.
+Request SlowRequest(const std::string& name, std::atomic<int>* num_begun, Done done,
+                    bool joins = false) {
+  auto run = [=](RequestContext& context) {
+    if (joins) {
+      context.passive = [=] { return SlowRequest(name, num_begun, [](const Error*) {}); };
+    }
+    ++*num_begun;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int step = 1; step < context.transport.size(); ++step) {
+      const int size = context.transport.size(), rank = context.transport.rank();
+      int mine = rank, theirs = -1;
+      context.transport.SendRecv({(rank + step) % size, &mine, sizeof(mine)},
+                                 {(rank + size - step) % size, &theirs, sizeof(theirs)});
+    }
+  };
+  return {RequestKey(name, "slow"), run, std::move(done)};
+}
+
+// Gives up after a while: what is missing then, the checks tell.
+void AwaitCount(const std::atomic<int>& count, int expected) {
+  for (int i = 0; i < 5000 && count < expected; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void CheckToldOfTheEnd(Ranks& ranks, int rank) {
+  CHECK_TRUE(Contains(Describe(VectorRequest(ranks[rank], "next", {1}).Await()), "has ended"));
+}
+
+// What all have begun is done before the last rank leaves, and the others are told.
+TEST(RankThatLeavesInTheMidstOfARequestEndsItFirst) {
+  for (int size : {2, 3, 5}) {
+    Scope scope(std::to_string(size) + " ranks");
+    Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
+    std::atomic<int> num_begun{0};
+    ForEachRank(size, [&](int rank) {
+      Pending pending;
+      ranks[rank].Enqueue(SlowRequest("slow", &num_begun, pending.done()));
+      if (rank == size - 1) {
+        AwaitCount(num_begun, size);
+        ranks[rank].Shutdown();
+      }
+      CHECK_EQ(Describe(pending.Await()), "");
+      if (rank != size - 1) CheckToldOfTheEnd(ranks, rank);
+    });
+  }
+}
+
+// Keeps the engine of its rank, which joins nothing meanwhile.
+Request BusyRequest(Done done) {
+  Request request{RequestKey("busy", "busy"), nullptr, std::move(done)};
+  request.run_alone = [](RequestContext&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return true;
+  };
+  return request;
+}
+
+// The last rank joins what the one before it has begun, and leaves while both wait for the first.
+TEST(RankThatLeavesWhileItJoinsEndsThatFirst) {
+  for (int size : {3, 5}) {
+    Scope scope(std::to_string(size) + " ranks");
+    Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
+    std::atomic<int> num_begun{0};
+    ForEachRank(size, [&](int rank) {
+      Pending first, second;
+      ranks[rank].Enqueue(SlowRequest("slow", &num_begun, first.done(), true));
+      CHECK_EQ(Describe(first.Await()), "");
+      if (rank == size - 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+        return ranks[rank].Shutdown();
+      }
+      if (rank == 0) ranks[rank].Enqueue(BusyRequest(second.done()));
+      if (rank == size - 2) ranks[rank].Enqueue(SlowRequest("slow", &num_begun, second.done()));
+      if (rank == 0 || rank == size - 2) CHECK_EQ(Describe(second.Await()), "");
+      AwaitCount(num_begun, 2 * size);
+      CheckToldOfTheEnd(ranks, rank);
+    });
   }
 }
 
