@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "cc/arithmetic/slices.h"
 #include "cc/core/bytes.h"
@@ -91,7 +92,9 @@ void ForEachTask(int64_t num_tasks, int num_helpers, const LendThread& lend,
   tasks->Work();
   // Those that others have begun: a few microseconds of arithmetic each.
   while (tasks->num_done.load() < num_tasks) std::this_thread::yield();
-  if (tasks->failure) std::rethrow_exception(tasks->failure);
+  // Moved out: a helper that lets go of the tasks later must not be the one that ends the
+  // exception.
+  if (tasks->failure) std::rethrow_exception(std::move(tasks->failure));
 }
 
 void ParallelArithmetic::Run(int64_t num_tasks, const std::function<void(int64_t)>& task) {

@@ -52,7 +52,7 @@ def test_exit_code(tmp_path, what):
     assert done.returncode == expected, done.stdout
 
 
-def test_halves_of_a_product_are_the_whole(tmp_path):
+def test_parts_of_a_product_are_the_whole(tmp_path):
     def ran(*options):
         done = _run(tmp_path / "inner_test.py", PRODUCT, "-s", *options)
         assert done.returncode == 0, done.stdout
@@ -61,6 +61,19 @@ def test_halves_of_a_product_are_the_whole(tmp_path):
 
     even = {"ran delta 1", "ran gradient 2", "ran plain 1", "ran 1"}
     odd = {"ran delta 2", "ran gradient 1", "ran plain 2", "ran 2"}
-    assert ran("--half=even") == even
-    assert ran("--half=odd") == odd
-    assert ran() == even | odd
+    assert ran("--part=1/2") == even
+    assert ran("--part=2/2") == odd
+    thirds = [ran(f"--part={part}/3") for part in (1, 2, 3)]
+    assert thirds == [
+        {"ran delta 1", "ran plain 2", "ran 1"},
+        {"ran delta 2", "ran gradient 1", "ran 2"},
+        {"ran gradient 2", "ran plain 1", "ran 1"},  # of two values the first once more
+    ]
+    assert ran() == even | odd == set().union(*thirds)
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2"])
+def test_parts_that_are_none_are_refused(tmp_path, part):
+    done = _run(tmp_path / "inner_test.py", PRODUCT, f"--part={part}")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"Received: {part}." in done.stdout + done.stderr

@@ -36,7 +36,7 @@ def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = Tr
         **kwargs
     )
 
-def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], data = [], env = {}, lean = True, **kwargs):
+def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], data = [], env = {}, lean = True, in_parts = False, **kwargs):
     """Runs test files with pytest on every rank of an MPI job, one target for each number of ranks.
 
     All ranks run the same cases in the same order. A case fails if it fails on any rank.
@@ -52,9 +52,11 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
+      in_parts: whether each number of ranks runs one part of each product of parameters, and all of them the whole.
       **kwargs: flaky and so on, as for py_test.
     """
-    for number in ranks:
+    for index, number in enumerate(ranks):
+        part = ["--part=%d/%d" % (index + 1, len(ranks))] if in_parts else []
         native.py_test(
             name = "%s_%d" % (name, number),
             srcs = srcs + ["//tests/runner:run_mpi_pytest.py"],
@@ -63,7 +65,7 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
             args = [
                 "--ranks=%d" % number,
                 "--timeout=%d" % (_TIME_LIMITS[size] - _RESERVE_SECONDS),
-            ] + ["$(location %s)" % src for src in srcs] + args,
+            ] + ["$(location %s)" % src for src in srcs] + args + part,
             data = data + [_LEAN],
             env = _env(env, lean),
             deps = deps + [

@@ -33,42 +33,47 @@ class NoSilentSkips:
             self.skipped.append(report.nodeid)
 
 
-class HalfOfEachProduct:
-    """Option --half: of a case's combinations of parameters every second, as on a checkerboard.
+class PartOfEachProduct:
+    """Option --part=K/N: of a case's combinations of parameters every N-th, beginning at the K-th.
 
-    Each value of a parameter still meets about half of the others' values: of 3 modes by 2 numbers
-    of replicas 3 combinations run, each mode once, and of one parameter every second value.
-    --half=odd runs the others. Cases without parameters, or of one value, always run.
+    Those whose indices add up to K - 1, modulo N: as on a checkerboard, so that each value of a
+    parameter still meets about an N-th of the others' values. The N parts are the whole product. A
+    product of fewer sums than N has no part without a combination: parts have some in common.
+    Cases without parameters, or of one value, always run.
     """
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
         """Adds the option."""
-        parser.addoption("--half", choices=("even", "odd"), help="run half of each product")
+        parser.addoption("--part", help="run this part of each product, e.g. 1/3")
 
     @pytest.hookimpl(tryfirst=True)  # before -k, since a case's parameters follow from its position
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list) -> None:
-        """Takes the other half out."""
-        half = config.getoption("--half")
-        if half is None:
+        """Takes the other parts out."""
+        text = config.getoption("--part")
+        if text is None:
             return
+        part, num_parts = (int(number) for number in text.split("/"))
+        if not 1 <= part <= num_parts:
+            raise pytest.UsageError(f"Expected --part=K/N with 1 <= K <= N. Received: {text}.")
         seen: collections.Counter = collections.Counter()
         rest = []
         for item in items:
             function = getattr(item, "function", None)
-            if not self._is_chosen(item, seen[function], half == "odd"):
+            if not self._is_chosen(item, seen[function], part - 1, num_parts):
                 rest.append(item)
             seen[function] += 1
         config.hook.pytest_deselected(items=rest)
         items[:] = [item for item in items if item not in rest]
 
-    def _is_chosen(self, item: pytest.Item, position: int, is_odd: bool) -> bool:
+    def _is_chosen(self, item: pytest.Item, position: int, part: int, num_parts: int) -> bool:
         """Whether the case is chosen that stands at `position` among those of its function."""
         sizes = [len(mark.args[1]) for mark in item.iter_markers("parametrize")]
-        indices = []
+        total = 0
         for size in reversed(sizes):  # the last parameter changes first
             position, index = divmod(position, size)
-            indices.append(index)
-        return all(size == 1 for size in sizes) or sum(indices) % 2 == is_odd
+            total += index
+        num_sums = sum(size - 1 for size in sizes) + 1
+        return total % num_parts == part % min(num_parts, num_sums)
 
 
 class FrozenImports:
@@ -100,7 +105,7 @@ def main(arguments: list[str]) -> int:
     if xml:
         options.append(f"--junit-xml={xml}")
     code = int(
-        pytest.main(options + arguments, plugins=[skips, HalfOfEachProduct(), FrozenImports()])
+        pytest.main(options + arguments, plugins=[skips, PartOfEachProduct(), FrozenImports()])
     )
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("run_pytest: expected at least one test case. Received: none. Check the names.")
