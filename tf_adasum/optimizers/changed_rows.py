@@ -97,3 +97,8 @@ def add_change(variable: tf.Variable, change: tf.Tensor | tf.IndexedSlices) -> N
         variable.scatter_add(change)
     else:
         variable.assign_add(change)
+
+
+def subtract_change(variable: tf.Variable, change: tf.Tensor) -> None:
+    """As `add_change`, of what the variable becomes less by."""
+    variable.assign_sub(change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
@@ -10,7 +10,13 @@ from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
-from tf_adasum.optimizers.changed_rows import add_change, add_changed_rows, come_as_rows
+from tf_adasum.optimizers.changed_rows import (
+    add_change,
+    add_changed_rows,
+    come_as_rows,
+    subtract_change,
+)
+from tf_adasum.optimizers.handed_changes import HandedChanges, hands_changes
 from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(tf_values, "PerReplica")
@@ -34,9 +40,21 @@ class GradientExchange(Exchange):
 
 
 class DeltaExchange(Exchange):
-    """mode="delta": each replica makes its own step, then the changes w - w_old are reduced."""
+    """mode="delta": each replica makes its own step, then the changes w - w_old are reduced.
+
+    A change that Keras' rule hands to a variable is taken there: the variable stays as it is until
+    the reduced one comes.
+    """
 
     has_own_slots = True
+
+    def __init__(self) -> None:
+        self._hands_changes = False
+        self._handed: HandedChanges | None = None
+
+    @override
+    def build(self, optimizer, variables):
+        self._hands_changes = hands_changes(type(optimizer)._adasum_base)
 
     @override
     def get_config(self) -> dict:
@@ -44,11 +62,38 @@ class DeltaExchange(Exchange):
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):
-        before = [local_results(strategy, tf.identity, variable) for variable in variables]
-        update(grads)
         as_rows = self.travels_as_rows(variables, come_as_rows(strategy, grads))
+        before = [
+            None if self._is_handed(variable, has_rows) else _copies(strategy, variable)
+            for variable, has_rows in zip(variables, as_rows)
+        ]
+        self._handed = HandedChanges(
+            variable for variable, old in zip(variables, before) if old is None
+        )
+        try:
+            update(grads)
+            taken = [self._take(strategy, *each) for each in zip(variables, before)]
+        finally:
+            self._handed = None
+        changes, make = zip(*taken)
+        if idle is not None:
+            changes = _without_idle(strategy, changes, idle)
         with self.asking(strategy):
-            reduce_changes(strategy, variables, before, as_rows, idle)
+            _add_reduced(strategy, variables, changes, as_rows, make)
+
+    @override
+    def take_change(self, variable, value, is_minus):
+        return self._handed is not None and self._handed.take(variable, value, is_minus)
+
+    def _is_handed(self, variable, has_rows: bool) -> bool:
+        return self._hands_changes and not has_rows and not self._is_encoded(variable)
+
+    def _take(self, strategy, variable, old) -> tuple[tf_values.PerReplica, Callable]:
+        """The change, which is not in the variable any more, and how it gets there."""
+        if old is None:
+            values, is_minus = self._handed.of(variable)
+            return values, subtract_change if is_minus else add_change
+        return local_results(strategy, _step_back, variable, old), add_change
 
 
 def reduce_changes(
@@ -56,7 +101,6 @@ def reduce_changes(
     variables: Sequence,
     before: Sequence,
     as_rows: Sequence[bool],
-    idle: Sequence[tf.Tensor] | None = None,
 ) -> None:
     """Sets w = w_before + reduction of (w - w_before) over all replicas.
 
@@ -65,16 +109,23 @@ def reduce_changes(
         variables: distributed variables w; the policy's rule for each chooses the reduction.
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
         as_rows: whether the rows of each that changed travel, which may be few.
-        idle: whether the change of each local replica counts as zero; None if none does.
     """
-    deltas = take_changes(strategy, variables, before, idle)
-    changes = list(zip(deltas, variables, as_rows))
-    dense = [(delta, variable) for delta, variable, has_rows in changes if not has_rows]
+    changes = take_changes(strategy, variables, before, None)
+    _add_reduced(strategy, variables, changes, as_rows, [add_change] * len(changes))
+
+
+def _add_reduced(strategy, variables, changes, as_rows, make) -> None:
+    """Reduces the changes, and makes each in its variable; in few exchanges, as they come."""
+    together = list(zip(changes, variables, as_rows, make))
+    dense = [(change, variable) for change, variable, has_rows, _ in together if not has_rows]
     if dense:
-        for (_, variable), delta in zip(dense, strategy.extended.batch_reduce_to(SUM, dense)):
-            strategy.extended.update(variable, add_change, args=(delta,), group=False)
+        reduced = iter(strategy.extended.batch_reduce_to(SUM, dense))
+        for _, variable, has_rows, make_change in together:
+            if not has_rows:
+                change = next(reduced)
+                strategy.extended.update(variable, make_change, args=(change,), group=False)
     add_changed_rows(
-        strategy, [(delta, variable) for delta, variable, has_rows in changes if has_rows]
+        strategy, [(change, variable) for change, variable, has_rows, _ in together if has_rows]
     )
 
 
@@ -101,6 +152,10 @@ def local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
     """What `function(variable, *args)` returns on each local replica, in the program's order."""
     results = strategy.extended.update(variable, function, args=args, group=False)
     return tf_values.PerReplica(list(results))
+
+
+def _copies(strategy, variable) -> tf_values.PerReplica:
+    return local_results(strategy, tf.identity, variable)
 
 
 def _without_idle(strategy, deltas, idle) -> list[tf_values.PerReplica]:

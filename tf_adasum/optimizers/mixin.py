@@ -27,6 +27,8 @@ require_hooks(
     "_distributed_tf_update_step",
     "_filter_empty_gradients",
     "add_variable_from_reference",
+    "assign_add",
+    "assign_sub",
 )
 
 
@@ -195,6 +197,16 @@ class AdasumMixin:
 
         idle = None if self._accumulates() else distribution.extended.idle.local()
         self._adasum.exchange.around_update(distribution, grads, variables, update, idle)
+
+    @override
+    def assign_add(self, variable, value):
+        if not self._adasum.exchange.take_change(variable, value, is_minus=False):
+            super().assign_add(variable, value)
+
+    @override
+    def assign_sub(self, variable, value):
+        if not self._adasum.exchange.take_change(variable, value, is_minus=True):
+            super().assign_sub(variable, value)
 
     def _accumulates(self) -> bool:
         """Whether a step is that of several batches, of which a replica without rows had some."""

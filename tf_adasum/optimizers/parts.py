@@ -235,6 +235,17 @@ class Exchange:
         del strategy, variables, idle
         update(grads)
 
+    def take_change(self, variable: Any, value: Any, is_minus: bool) -> bool:
+        """Is handed what the optimizer would add to a variable; returns False to let it.
+
+        Args:
+            variable: a replica's variable, or one of its slots.
+            value: the operand.
+            is_minus: whether the variable becomes less by it.
+        """
+        del variable, value, is_minus
+        return False
+
     def synchronize(self, strategy: tf.distribute.Strategy) -> None:
         """Exchanges early what waits; eager, in cross-replica context, on all ranks alike."""
 

@@ -118,9 +118,10 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     leaves out its division by N for this optimizer; in a loop of one's own, which divides the
     loss by N as `tf.distribute` asks, g_r is N times the gradient, before accumulation and
     clipping. `divided_loss` says otherwise. Weight decay is applied before d_r is taken, outside
-    of it. In delta mode momenta stay with their replica (Keras' files hold those of rank 0's first
-    one, `callbacks.BackupAndRestore` all); in gradient mode they are equal everywhere. Rules of
-    the strategy may replace Adasum per variable.
+    of it. d_r is what Keras' own rules add to w, with all its digits; of another rule it is the
+    difference. In delta mode momenta stay with their replica (Keras' files hold those of rank 0's
+    first one, `callbacks.BackupAndRestore` all); in gradient mode they are equal everywhere. Rules
+    of the strategy may replace Adasum per variable.
 
     accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by
     each variable's rule, then one step as above. One device so gives what K ranks give; N

@@ -1,0 +1,92 @@
+"""The changes that Keras' optimizers hand to their variables, taken in place of being made.
+
+w - w_before costs a copy of the weights before the step, a pass for the difference and one for the
+way back, and has only the digits that w leaves it. Keras' own rules end in one `assign_add` or
+`assign_sub` of the variable, whose operand is that change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import keras
+import tensorflow as tf
+from keras.src.backend.tensorflow.optimizer import TFOptimizer
+from tensorflow.python.distribute import values as tf_values
+
+from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.keras_hooks.guard import require_hooks
+
+require_hooks(tf_values, "PerReplica")
+require_hooks(TFOptimizer, "assign_add", "assign_sub")
+
+# Of each, `update_step` changes its variable once, and does not read it afterwards. Not among them:
+# Ftrl and ScheduleFreeAdamW assign, and what users write may do anything.
+_HANDING = [
+    *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "Lamb", "Lion", "Nadam"),
+    *("RMSprop", "SGD"),
+]
+_HANDING_STEPS = {
+    getattr(keras.optimizers, name).update_step
+    for name in _HANDING
+    if hasattr(keras.optimizers, name)  # Lamb is younger than the oldest Keras that is supported
+}
+
+
+def hands_changes(optimizer_class: type) -> bool:
+    """Whether each update step of the class hands its variable one change.
+
+    Args:
+        optimizer_class: the Keras optimizer's class before it was wrapped.
+    """
+    return (
+        optimizer_class.update_step in _HANDING_STEPS
+        and optimizer_class.assign_add is TFOptimizer.assign_add
+        and optimizer_class.assign_sub is TFOptimizer.assign_sub
+    )
+
+
+class HandedChanges:
+    """What one update hands to variables; in cross-replica context, while a step is traced.
+
+    Args:
+        variables: distributed variables, which stay as they are.
+    """
+
+    def __init__(self, variables: Iterable[tf.Variable]):
+        self._copies = {id(copy): copy for each in variables for copy in local_copies(each)}
+        self._changes: dict[int, tuple[tf.Tensor, bool]] = {}
+
+    def take(self, variable, value, is_minus: bool) -> bool:
+        """Is handed an operand for a replica's variable; returns False if it is none of these.
+
+        Raises:
+            RuntimeError: if the variable had one already.
+        """
+        copy = native_variable(variable)
+        if id(copy) not in self._copies:
+            return False
+        if id(copy) in self._changes:
+            raise RuntimeError(_unlike(copy.name, "two"))
+        # Rows, too: those that may travel as such are not asked for here.
+        self._changes[id(copy)] = tf.convert_to_tensor(tf.cast(value, copy.dtype)), is_minus
+        return True
+
+    def of(self, variable: tf.Variable) -> tuple[tf_values.PerReplica, bool]:
+        """Returns the operand on each local replica, and whether the variable becomes less by it.
+
+        Raises:
+            RuntimeError: if there is none.
+        """
+        changes = [self._changes.get(id(copy)) for copy in local_copies(variable)]
+        if None in changes:
+            raise RuntimeError(_unlike(variable.name, "none"))
+        values, are_minus = zip(*changes)
+        return tf_values.PerReplica(list(values)), are_minus[0]
+
+
+def _unlike(name: str, received: str) -> str:
+    return (
+        f"Expected one change of {name!r} in a step. Received: {received}. This version of Keras "
+        "is none of those that tf_adasum was tested with; use mode='gradient'."
+    )
