@@ -29,7 +29,7 @@ SLEEPS = Measured(
     sizes=SIZES,
     buckets=ONE_BUCKET,
     local_reduction="adasum",
-    is_delta=False,
+    finds_changes=False,
     alone_seconds=0.1,
     forward_seconds=0.0,
     cpu_seconds=0.0,
@@ -56,7 +56,7 @@ def test_a_sleep_and_a_reduction_add_up():
 
 
 def test_delta_mode_passes_over_the_weights():
-    extra = _costs(is_delta=True).predict(2).step - _costs().predict(2).step
+    extra = _costs(finds_changes=True).predict(2).step - _costs().predict(2).step
     assert extra == pytest.approx(3 * SLEEPS.copy_seconds)
 
 
@@ -169,3 +169,18 @@ def test_which_rate_is_what_was_measured(optimizer, mode, expected):
     assert [choices.rate_for(ranks, model) for ranks in (1, 8, 32, 64)] == expected
     assert choices.describe(model) == f"{optimizer}, {mode} mode"
     assert choices.is_delta(model) is (mode == "delta")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "settings", "expected"),
+    [
+        ("Adam", {"mode": "delta"}, False),
+        ("Adam", {"steps_per_sync": 2}, True),
+        ("Ftrl", {"mode": "delta"}, True),
+        ("Ftrl", {"mode": "gradient"}, False),
+    ],
+)
+def test_where_changes_are_found(optimizer, settings, expected):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile(adasum.wrap(getattr(keras.optimizers, optimizer)(), **settings), "mse")
+    assert choices.finds_changes(model) is expected

@@ -215,7 +215,7 @@ def _with_reductions(
         sizes=sizes,
         buckets=buckets,
         local_reduction=local,
-        is_delta=choices.is_delta(model),
+        finds_changes=choices.finds_changes(model),
         reduction_seconds=time_reduction(shapes, buckets) if communicator.size > 1 else None,
         small_seconds=time_reduction([(1,)], [[0]]),
         long_seconds=time_reduction([(LONG,)], [[0]]) if len(communicator.hosts) > 1 else None,

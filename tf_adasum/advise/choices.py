@@ -8,6 +8,8 @@ import keras
 
 from tf_adasum.advise.noise import Combined, wasted_epochs
 from tf_adasum.distribute.own_variables import optimizers_of, parts_of
+from tf_adasum.optimizers.exchanges import DeltaExchange
+from tf_adasum.optimizers.handed_changes import hands_changes
 from tf_adasum.optimizers.mixin import AdasumMixin
 
 _LITTLE_WASTE = 0.1  # of an epoch
@@ -82,10 +84,22 @@ def is_delta(model: keras.Model) -> bool:
     return parts is None or parts.exchange.has_own_slots
 
 
+def finds_changes(model: keras.Model) -> bool:
+    """Whether these changes are found as differences, as the optimizer does not hand them over."""
+    first = optimizers_of(model)[0]
+    parts = parts_of(first)
+    takes_changes = parts is None or isinstance(parts.exchange, DeltaExchange)
+    return is_delta(model) and not (takes_changes and hands_changes(_class_of(first)))
+
+
 def describe(model: keras.Model) -> str:
     """The optimizer's class and mode."""
     first = optimizers_of(model)[0]
     if parts_of(first) is None:
         return f"{type(first).__name__}, not wrapped"
-    classes = [each for each in type(first).__mro__ if not issubclass(each, AdasumMixin)]
-    return f"{classes[0].__name__}, {'delta' if is_delta(model) else 'gradient'} mode"
+    return f"{_class_of(first).__name__}, {'delta' if is_delta(model) else 'gradient'} mode"
+
+
+def _class_of(optimizer: keras.optimizers.Optimizer) -> type:
+    """The optimizer's class before it was wrapped."""
+    return next(each for each in type(optimizer).__mro__ if not issubclass(each, AdasumMixin))

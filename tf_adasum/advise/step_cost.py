@@ -22,8 +22,8 @@ from tf_adasum.advise.cost import Model
 from tf_adasum.advise.machine import Cluster, Constants, Passes
 
 _FREE = Passes(*[0.0] * len(dataclasses.fields(Passes)))
-# Delta mode keeps the old weights, takes the change and puts it back: each reads and writes all.
-_DELTA_PASSES = 3
+# To keep the old weights, to take the change and to put them back: each reads and writes all.
+_CHANGE_PASSES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Measured:
         sizes: elements of each trainable variable.
         buckets: indices into `sizes`, in the order of their exchange.
         local_reduction: of the strategy.
-        is_delta: whether changes of the weights are exchanged.
+        finds_changes: whether changes of the weights are exchanged that are found as differences.
         alone_seconds: of a step without exchange, all ranks at the same time.
         forward_seconds: of its forward pass; 0 if not known.
         cpu_seconds: of processors in a step of one rank.
@@ -61,7 +61,7 @@ class Measured:
     sizes: list[int]
     buckets: list[list[int]]
     local_reduction: str
-    is_delta: bool
+    finds_changes: bool
     alone_seconds: float
     forward_seconds: float
     cpu_seconds: float
@@ -163,10 +163,10 @@ class StepModel:
         return max(measured.reduction_seconds - ops, 0.25 * expected) / expected
 
     def _extra(self) -> float:
-        """What the exchange costs a rank beside the reduction: as measured, or delta's passes."""
+        """What the exchange costs a rank beside the reduction: as measured, or for changes."""
         measured = self._measured
         if measured.together_seconds is None:
-            return _DELTA_PASSES * measured.copy_seconds * measured.is_delta
+            return _CHANGE_PASSES * measured.copy_seconds * measured.finds_changes
         here = self._cluster(measured.ranks, measured.ranks_per_host)
         rest = measured.together_seconds - self._predict(measured.ranks, here).step
         return max(0.0, rest) / self._turns(measured.ranks_per_host)
