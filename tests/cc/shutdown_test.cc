@@ -75,12 +75,15 @@ TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
 }
 
 // A request that takes a while after its ranks have come to it, and ends with a message of each to
-// each. With `joins`, a rank that has no request of its own joins those of the others.
+// each. With `num_joined`, a rank that has no request of its own joins those of others, and counts.
 Request SlowRequest(const std::string& name, std::atomic<int>* num_begun, Done done,
-                    bool joins = false) {
+                    std::atomic<int>* num_joined = nullptr) {
   auto run = [=](RequestContext& context) {
-    if (joins) {
-      context.passive = [=] { return SlowRequest(name, num_begun, [](const Error*) {}); };
+    if (num_joined != nullptr) {
+      context.passive = [=] {
+        ++*num_joined;
+        return SlowRequest(name, num_begun, [](const Error*) {});
+      };
     }
     ++*num_begun;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -139,13 +142,15 @@ TEST(RankThatLeavesWhileItJoinsEndsThatFirst) {
   for (int size : {3, 5}) {
     Scope scope(std::to_string(size) + " ranks");
     Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
-    std::atomic<int> num_begun{0};
+    std::atomic<int> num_begun{0}, last_joined{0}, others_joined{0};
     ForEachRank(size, [&](int rank) {
+      const bool is_last = rank == size - 1;
       Pending first, second;
-      ranks[rank].Enqueue(SlowRequest("slow", &num_begun, first.done(), true));
+      ranks[rank].Enqueue(
+          SlowRequest("slow", &num_begun, first.done(), is_last ? &last_joined : &others_joined));
       CHECK_EQ(Describe(first.Await()), "");
-      if (rank == size - 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      if (is_last) {
+        AwaitCount(last_joined, 1);
         return ranks[rank].Shutdown();
       }
       if (rank == 0) ranks[rank].Enqueue(BusyRequest(second.done()));
