@@ -148,7 +148,7 @@ def test_what_is_not_handed_once_is_an_error():
         changes.of(handed)
     assert changes.take(handed.values[0], [2.0], True)
     values, is_minus = changes.of(handed)
-    assert ([each.numpy() for each in values.values], is_minus) == ([[2.0]], True)
+    assert ([each.numpy() for each in values], is_minus) == ([[2.0]], True)
     with pytest.raises(RuntimeError, match="Received: two"):
         changes.take(handed.values[0], [2.0], True)
 
@@ -161,4 +161,4 @@ def test_rows_that_are_handed_are_a_dense_change():
     rows = tf.IndexedSlices(tf.ones([3, 2]), tf.constant([2, 0, 2]), tf.constant([3, 2]))
     changes.take(variable.values[0], rows, False)
     values, _ = changes.of(variable)
-    np.testing.assert_array_equal(values.values[0], [[1, 1], [0, 0], [2, 2]])
+    np.testing.assert_array_equal(values[0], [[1, 1], [0, 0], [2, 2]])

@@ -10,7 +10,7 @@ from tf_adasum.advise.noise import Combined, wasted_epochs
 from tf_adasum.distribute.own_variables import optimizers_of, parts_of
 from tf_adasum.optimizers.exchanges import DeltaExchange
 from tf_adasum.optimizers.handed_changes import hands_changes
-from tf_adasum.optimizers.mixin import AdasumMixin
+from tf_adasum.optimizers.mixin import class_before_wrap
 
 _LITTLE_WASTE = 0.1  # of an epoch
 _LITTLE_GAIN = 1.25  # steps of one rank
@@ -89,7 +89,7 @@ def finds_changes(model: keras.Model) -> bool:
     first = optimizers_of(model)[0]
     parts = parts_of(first)
     takes_changes = parts is None or isinstance(parts.exchange, DeltaExchange)
-    return is_delta(model) and not (takes_changes and hands_changes(_class_of(first)))
+    return is_delta(model) and not (takes_changes and hands_changes(class_before_wrap(first)))
 
 
 def describe(model: keras.Model) -> str:
@@ -97,9 +97,4 @@ def describe(model: keras.Model) -> str:
     first = optimizers_of(model)[0]
     if parts_of(first) is None:
         return f"{type(first).__name__}, not wrapped"
-    return f"{_class_of(first).__name__}, {'delta' if is_delta(model) else 'gradient'} mode"
-
-
-def _class_of(optimizer: keras.optimizers.Optimizer) -> type:
-    """The optimizer's class before it was wrapped."""
-    return next(each for each in type(optimizer).__mro__ if not issubclass(each, AdasumMixin))
+    return f"{class_before_wrap(first).__name__}, {'delta' if is_delta(model) else 'gradient'} mode"

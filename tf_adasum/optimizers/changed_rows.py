@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
@@ -26,18 +27,24 @@ def come_as_rows(strategy: tf.distribute.Strategy, grads: Sequence) -> list[bool
     ]
 
 
-def add_reduced(strategy: tf.distribute.Strategy, pairs: Sequence[tuple]) -> None:
+def add_reduced(
+    strategy: tf.distribute.Strategy,
+    pairs: Sequence[tuple],
+    are_minus: Sequence[bool] | None = None,
+) -> None:
     """Adds to each variable the reduction of its change, or of the rows that changed.
 
     Args:
         strategy: the `AdasumStrategy` in force, in cross-replica context.
         pairs: (change, variable), changes per replica: tensors or `tf.IndexedSlices`.
+        are_minus: of which tensors the reduction is taken away instead; None: of none.
     """
     if not pairs:
         return
     reduced = strategy.extended.batch_reduce_to(_SUM, list(pairs))
-    for (_, variable), change in zip(pairs, reduced):
-        strategy.extended.update(variable, add_change, args=(change,), group=False)
+    for (_, variable), change, is_minus in zip(pairs, reduced, are_minus or repeat(False)):
+        make = _subtract_change if is_minus else add_change
+        strategy.extended.update(variable, make, args=(change,), group=False)
 
 
 def add_changed_rows(strategy: tf.distribute.Strategy, pairs: Sequence[tuple]) -> None:
@@ -99,6 +106,5 @@ def add_change(variable: tf.Variable, change: tf.Tensor | tf.IndexedSlices) -> N
         variable.assign_add(change)
 
 
-def subtract_change(variable: tf.Variable, change: tf.Tensor) -> None:
-    """As `add_change`, of what the variable becomes less by."""
+def _subtract_change(variable: tf.Variable, change: tf.Tensor) -> None:
     variable.assign_sub(change)

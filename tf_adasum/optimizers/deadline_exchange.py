@@ -16,7 +16,12 @@ from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import scaled
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import add_change
-from tf_adasum.optimizers.exchanges import local_results, on_all, take_changes
+from tf_adasum.optimizers.exchanges import (
+    local_results,
+    on_all,
+    take_changes,
+    without_idle,
+)
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange
 from tf_adasum.optimizers.tallies import LeftOut
@@ -88,7 +93,7 @@ class DeadlineExchange(Exchange):
             return
         before = [local_results(strategy, tf.identity, variable) for variable in variables]
         update(grads)
-        changes = take_changes(strategy, variables, before, idle)
+        changes = without_idle(strategy, take_changes(strategy, variables, before), idle)
         for variable, change in zip(variables, self._reduced(strategy, changes, variables)):
             strategy.extended.update(variable, add_change, args=(change,), group=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
@@ -10,13 +10,9 @@ from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
-from tf_adasum.optimizers.changed_rows import (
-    add_change,
-    add_changed_rows,
-    come_as_rows,
-    subtract_change,
-)
+from tf_adasum.optimizers.changed_rows import add_changed_rows, add_reduced, come_as_rows
 from tf_adasum.optimizers.handed_changes import HandedChanges, hands_changes
+from tf_adasum.optimizers.mixin import class_before_wrap
 from tf_adasum.optimizers.parts import Exchange
 
 require_hooks(tf_values, "PerReplica")
@@ -54,7 +50,7 @@ class DeltaExchange(Exchange):
 
     @override
     def build(self, optimizer, variables):
-        self._hands_changes = hands_changes(type(optimizer)._adasum_base)
+        self._hands_changes = hands_changes(class_before_wrap(optimizer))
 
     @override
     def get_config(self) -> dict:
@@ -64,7 +60,9 @@ class DeltaExchange(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         as_rows = self.travels_as_rows(variables, come_as_rows(strategy, grads))
         before = [
-            None if self._is_handed(variable, has_rows) else _copies(strategy, variable)
+            None
+            if self._is_handed(variable, has_rows)
+            else local_results(strategy, tf.identity, variable)
             for variable, has_rows in zip(variables, as_rows)
         ]
         self._handed = HandedChanges(
@@ -75,11 +73,10 @@ class DeltaExchange(Exchange):
             taken = [self._take(strategy, *each) for each in zip(variables, before)]
         finally:
             self._handed = None
-        changes, make = zip(*taken)
-        if idle is not None:
-            changes = _without_idle(strategy, changes, idle)
+        changes, are_minus = zip(*taken)
+        changes = without_idle(strategy, changes, idle)
         with self.asking(strategy):
-            _add_reduced(strategy, variables, changes, as_rows, make)
+            _add_all_reduced(strategy, variables, changes, as_rows, are_minus)
 
     @override
     def take_change(self, variable, value, is_minus):
@@ -88,12 +85,12 @@ class DeltaExchange(Exchange):
     def _is_handed(self, variable, has_rows: bool) -> bool:
         return self._hands_changes and not has_rows and not self._is_encoded(variable)
 
-    def _take(self, strategy, variable, old) -> tuple[tf_values.PerReplica, Callable]:
-        """The change, which is not in the variable any more, and how it gets there."""
+    def _take(self, strategy, variable, old) -> tuple[tf_values.PerReplica, bool]:
+        """The change, which is not in the variable any more, and whether it is minus that."""
         if old is None:
             values, is_minus = self._handed.of(variable)
-            return values, subtract_change if is_minus else add_change
-        return local_results(strategy, _step_back, variable, old), add_change
+            return tf_values.PerReplica(values), is_minus
+        return local_results(strategy, _step_back, variable, old), False
 
 
 def reduce_changes(
@@ -110,37 +107,28 @@ def reduce_changes(
         before: w_before of each, per replica or in distributed variables; equal on all replicas.
         as_rows: whether the rows of each that changed travel, which may be few.
     """
-    changes = take_changes(strategy, variables, before, None)
-    _add_reduced(strategy, variables, changes, as_rows, [add_change] * len(changes))
+    changes = take_changes(strategy, variables, before)
+    _add_all_reduced(strategy, variables, changes, as_rows, [False] * len(changes))
 
 
-def _add_reduced(strategy, variables, changes, as_rows, make) -> None:
-    """Reduces the changes, and makes each in its variable; in few exchanges, as they come."""
-    together = list(zip(changes, variables, as_rows, make))
+def _add_all_reduced(strategy, variables, changes, as_rows, are_minus) -> None:
+    """Adds the reduction of each change to its variable, of some of the rows that changed."""
+    together = list(zip(changes, variables, as_rows, are_minus))
     dense = [(change, variable) for change, variable, has_rows, _ in together if not has_rows]
-    if dense:
-        reduced = iter(strategy.extended.batch_reduce_to(SUM, dense))
-        for _, variable, has_rows, make_change in together:
-            if not has_rows:
-                change = next(reduced)
-                strategy.extended.update(variable, make_change, args=(change,), group=False)
-    add_changed_rows(
-        strategy, [(change, variable) for change, variable, has_rows, _ in together if has_rows]
-    )
+    dense_are_minus = [is_minus for _, _, has_rows, is_minus in together if not has_rows]
+    rows = [(change, variable) for change, variable, has_rows, _ in together if has_rows]
+    add_reduced(strategy, dense, dense_are_minus)
+    add_changed_rows(strategy, rows)
 
 
 def take_changes(
-    strategy: tf.distribute.Strategy,
-    variables: Sequence,
-    before: Sequence,
-    idle: Sequence[tf.Tensor] | None,
+    strategy: tf.distribute.Strategy, variables: Sequence, before: Sequence
 ) -> list[tf_values.PerReplica]:
     """Returns w - w_before of each local replica, and sets w = w_before; see `reduce_changes`."""
-    changes = [
+    return [
         local_results(strategy, _step_back, variable, old)
         for variable, old in zip(variables, before)
     ]
-    return changes if idle is None else _without_idle(strategy, changes, idle)
 
 
 def on_all(strategy: tf.distribute.Strategy, value: tf.Tensor) -> tf_values.PerReplica:
@@ -154,18 +142,26 @@ def local_results(strategy, function, variable, *args) -> tf_values.PerReplica:
     return tf_values.PerReplica(list(results))
 
 
-def _copies(strategy, variable) -> tf_values.PerReplica:
-    return local_results(strategy, tf.identity, variable)
+def without_idle(
+    strategy: tf.distribute.Strategy,
+    changes: Sequence[tf_values.PerReplica],
+    idle: Sequence[tf.Tensor] | None,
+) -> Sequence[tf_values.PerReplica]:
+    """The changes, zero on idle replicas: momentum moves a weight without a gradient, too.
 
-
-def _without_idle(strategy, deltas, idle) -> list[tf_values.PerReplica]:
-    """The changes, zero on idle replicas: momentum moves a weight without a gradient, too."""
+    Args:
+        strategy: the strategy in force.
+        changes: per replica.
+        idle: whether those of each local replica count as zero; None if none do.
+    """
+    if idle is None:
+        return changes
     of_replicas = []
     for replica, device in enumerate(strategy.extended.worker_devices):
         with tf.device(device):
-            own = [delta.values[replica] for delta in deltas]
+            own = [change.values[replica] for change in changes]
             of_replicas.append(zeros_if(idle[replica], own))
-    return [tf_values.PerReplica(list(changes)) for changes in zip(*of_replicas)]
+    return [tf_values.PerReplica(list(each)) for each in zip(*of_replicas)]
 
 
 def _step_back(variable, old):

@@ -11,25 +11,27 @@ from collections.abc import Iterable
 
 import keras
 import tensorflow as tf
-from keras.src.backend.tensorflow.optimizer import TFOptimizer
-from tensorflow.python.distribute import values as tf_values
 
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks.guard import require_hooks
-
-require_hooks(tf_values, "PerReplica")
-require_hooks(TFOptimizer, "assign_add", "assign_sub")
 
 # Of each, `update_step` changes its variable once, and does not read it afterwards. Not among them:
 # Ftrl and ScheduleFreeAdamW assign, and what users write may do anything.
-_HANDING = [
-    *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "Lamb", "Lion", "Nadam"),
-    *("RMSprop", "SGD"),
-]
+_HANDING = (
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "Adamax",
+    "Lamb",
+    "Lion",
+    "Nadam",
+    "RMSprop",
+    "SGD",
+)
 _HANDING_STEPS = {
     getattr(keras.optimizers, name).update_step
     for name in _HANDING
-    if hasattr(keras.optimizers, name)  # Lamb is younger than the oldest Keras that is supported
+    if hasattr(keras.optimizers, name)  # older versions of Keras lack some
 }
 
 
@@ -41,8 +43,8 @@ def hands_changes(optimizer_class: type) -> bool:
     """
     return (
         optimizer_class.update_step in _HANDING_STEPS
-        and optimizer_class.assign_add is TFOptimizer.assign_add
-        and optimizer_class.assign_sub is TFOptimizer.assign_sub
+        and optimizer_class.assign_add is keras.optimizers.Optimizer.assign_add
+        and optimizer_class.assign_sub is keras.optimizers.Optimizer.assign_sub
     )
 
 
@@ -72,7 +74,7 @@ class HandedChanges:
         self._changes[id(copy)] = tf.convert_to_tensor(tf.cast(value, copy.dtype)), is_minus
         return True
 
-    def of(self, variable: tf.Variable) -> tuple[tf_values.PerReplica, bool]:
+    def of(self, variable: tf.Variable) -> tuple[list[tf.Tensor], bool]:
         """Returns the operand on each local replica, and whether the variable becomes less by it.
 
         Raises:
@@ -82,7 +84,7 @@ class HandedChanges:
         if None in changes:
             raise RuntimeError(_unlike(variable.name, "none"))
         values, are_minus = zip(*changes)
-        return tf_values.PerReplica(list(values)), are_minus[0]
+        return list(values), are_minus[0]
 
 
 def _unlike(name: str, received: str) -> str:

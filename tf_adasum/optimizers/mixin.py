@@ -235,3 +235,8 @@ class AdasumMixin:
                 "inside strategy.run. Received: cross-replica context."
             )
         return strategy if strategy.num_replicas_in_sync > 1 else None
+
+
+def class_before_wrap(optimizer: keras.optimizers.Optimizer) -> type:
+    """Returns the class of an optimizer before it was wrapped; its own if it was not."""
+    return next(each for each in type(optimizer).__mro__ if not issubclass(each, AdasumMixin))
