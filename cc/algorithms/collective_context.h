@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cc/algorithms/peer_stores.h"
 #include "cc/algorithms/squared_norms.h"
 #include "cc/core/arithmetic.h"
 #include "cc/core/scratch.h"
@@ -29,6 +30,7 @@ struct LeafScratch {
   // The moments of one level, own and a peer's.
   std::vector<Moments> moments, their_moments;
   NormsScratch norms;
+  PeerStores stores;
 };
 
 // One leaf's share of an allreduce of a list of tensors of one dtype.

@@ -87,7 +87,8 @@ class Direct {
 
   std::vector<Stack> Stacks(int64_t i, void* out) {
     const Range own = chunks_.keep(i);
-    return buffer_.Stacks(own, Runs(i), out, Part(rank_).begin);
+    return buffer_.Stacks(own, Runs(i), out, Part(rank_).begin,
+                          out != nullptr && scratch_.stores.IsPastCachesForAny());
   }
 
   bool LearnWeights();
@@ -124,8 +125,9 @@ Chunks Direct::MakeChunks() const {
 
 // The other leaves' parts of this leaf's vector.
 void Direct::Pack(int64_t i) {
-  ForEachPeer(transport_,
-              [&](int peer) { buffer_.Packed(chunks_.Of(Part(peer), i), PackedSlot(i, peer)); });
+  ForEachPeer(transport_, [&](int peer) {
+    buffer_.PackedFor(peer, chunks_.Of(Part(peer), i), PackedSlot(i, peer));
+  });
 }
 
 void Direct::Offer(int64_t i) {
@@ -180,7 +182,8 @@ void Direct::CombineChunk(int64_t i) {
   }
   const Range own = chunks_.keep(i);
   char* const between = static_cast<char*>(scratch_.receive.Get(BytesBetween(size_, arithmetic_)));
-  CombineTree(buffer_, context_, tree_, own, Runs(i), ResultSlot(i), between);
+  CombineTree(buffer_, context_, tree_, own, Runs(i), ResultSlot(i), between,
+              scratch_.stores.IsPastCachesForAny());
 }
 
 // Everybody fetches every part of the result.

@@ -37,15 +37,33 @@ void* FusionBuffer::Output(int64_t segment, int64_t position) const {
             (position - tensors_.segments.offset(segment)) * element_bytes_);
 }
 
-const void* FusionBuffer::Packed(Range range, char* to) {
-  if (is_in_work_) return Work(range);
+std::vector<Piece> FusionBuffer::PackingOf(Range range, char* to) const {
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     char* piece = to + (part.begin - range.begin) * element_bytes_;
     pieces.push_back({segment, Own(segment, part.begin), nullptr, piece, nullptr, part.size()});
   });
+  return pieces;
+}
+
+const void* FusionBuffer::Packed(Range range, char* to) {
+  if (is_in_work_) return Work(range);
+  const std::vector<Piece> pieces = PackingOf(range, to);
   if (pieces.size() == 1 && !context_.transport.requires_workspace()) return pieces[0].left;
   context_.arithmetic.CopyPieces(dtype(), pieces);
+  return to;
+}
+
+const void* FusionBuffer::PackedFor(int peer, Range range, char* to) {
+  if (is_in_work_) return Work(range);
+  Arithmetic& arithmetic = context_.arithmetic;
+  const auto pack = [&](int64_t begin, int64_t num_bytes, bool is_past_caches) {
+    const int64_t first = range.begin + Elements(begin);
+    const std::vector<Piece> pieces = PackingOf({first, first + Elements(num_bytes)}, to + begin);
+    is_past_caches ? arithmetic.CopyPiecesPastCaches(dtype(), pieces)
+                   : arithmetic.CopyPieces(dtype(), pieces);
+  };
+  context_.scratch.stores.ForPeer(peer, Bytes(range), pack);
   return to;
 }
 
@@ -64,13 +82,14 @@ std::vector<Piece> FusionBuffer::Pieces(Range range, const void* left, const voi
 }
 
 std::vector<Stack> FusionBuffer::Stacks(Range range, const std::vector<const void*>& runs,
-                                        void* out, int64_t origin) const {
+                                        void* out, int64_t origin, bool is_past_caches) const {
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
     void* copy = tensors_.outputs.empty() ? nullptr : Output(segment, part.begin);
     void* const result = out == nullptr ? nullptr : At(out, inside);
-    stacks.push_back({segment, {}, result, {copy}, part.size(), part.begin - origin});
+    stacks.push_back(
+        {segment, {}, result, {copy}, part.size(), part.begin - origin, is_past_caches});
     for (size_t leaf = 0; leaf < runs.size(); ++leaf) {
       stacks.back().operands[leaf] =
           runs[leaf] == nullptr ? Own(segment, part.begin) : At(runs[leaf], inside);

@@ -32,17 +32,19 @@ class FusionBuffer {
 
   // Own values of `range` as one run of bytes: where they are if they are one, else packed to `to`.
   const void* Packed(Range range, char* to);
+  // The same for a peer that reads them in this leaf's memory.
+  const void* PackedFor(int peer, Range range, char* to);
 
   // The operands of one combination in `range`: packed runs that begin with the range, null for the
   // own values where they are. Results go to `out`, a packed run too, and if `is_final` to the
   // caller's tensors.
   std::vector<Piece> Pieces(Range range, const void* left, const void* right, void* out,
                             bool is_final) const;
-  // The operands of all leaves in `range`, of each a run as above. Results go to `out`, and to the
-  // caller's tensors.
+  // The operands of all leaves in `range`, of each a run as above. Results go to `out`, past the
+  // caches if so told, and to the caller's tensors.
   // Positions count from element `origin`.
   std::vector<Stack> Stacks(Range range, const std::vector<const void*>& runs, void* out,
-                            int64_t origin) const;
+                            int64_t origin, bool is_past_caches = false) const;
   // From now on own values are in Work().
   void SetCombined() { is_in_work_ = true; }
 
@@ -56,6 +58,8 @@ class FusionBuffer {
   bool IsPackedAlready() const {
     return num_segments() == 1 && !context_.transport.requires_workspace();
   }
+  // Copies of own values to `to`, one piece a segment.
+  std::vector<Piece> PackingOf(Range range, char* to) const;
   // The address of element `position` of the packed vector, which lies in segment `segment`.
   const void* Own(int64_t segment, int64_t position) const;
   void* Output(int64_t segment, int64_t position) const;

@@ -113,14 +113,16 @@ void CpuArithmetic::AddGrams(DType dtype, int n, const std::vector<Stack>& stack
 template <typename Part, typename Write>
 void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& parts,
                                 Write write) {
-  // A result that goes to several addresses is made in the first cache, a tile at a time.
+  // A result that goes to several addresses, or past the caches, is made in the first cache, a tile
+  // at a time.
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
   alignas(64) char made[kTileBytes];
   for (const Part& whole : parts) {
     bool has_copies = false;
     ForEachCopy(whole, [&](void*) { has_copies = true; });
-    if (!has_copies) {
+    const bool is_past_caches = IsPastCaches(whole);
+    if (!has_copies && !is_past_caches) {
       write(whole);
       continue;
     }
@@ -128,9 +130,9 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       Part part = Slice(whole, begin, std::min(tile, whole.num_elements - begin), element_bytes);
       const int64_t num_bytes = part.num_elements * element_bytes;
       void* const out = part.out;
-      if (uses_streaming_stores_) part.out = made;
+      if (is_past_caches) part.out = made;
       write(part);
-      if (uses_streaming_stores_) kernels_.stream(out, made, num_bytes);
+      if (is_past_caches) kernels_.stream(out, made, num_bytes);
       ForEachCopy(part, [&](void* copy) { Deliver(copy, part.out, num_bytes); });
     }
   }
@@ -204,13 +206,20 @@ void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
 }
 
 void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
-  if (uses_streaming_stores_) return kernels_.stream(to, from, num_bytes);
+  if (delivers_past_caches_) return kernels_.stream(to, from, num_bytes);
   Copy(to, from, num_bytes);
+}
+
+void CpuArithmetic::CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    kernels_.stream(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
+  }
+  Finish();  // peers are told of them next
 }
 
 void CpuArithmetic::Finish() {
 #if defined(__x86_64__)
-  if (uses_streaming_stores_) __builtin_ia32_sfence();
+  __builtin_ia32_sfence();  // some ten cycles where nothing went past the caches
 #endif
 }
 

@@ -11,12 +11,11 @@ namespace adasum {
 // Finish for itself.
 class CpuArithmetic : public Arithmetic {
  public:
-  // Results go past the caches if they are too much to be found there later. Peers find them in
-  // memory then: sooner than in another core's cache, unless the two share one, and a line that a
-  // peer has read need not be taken back from it before it is written again.
+  // Results that are delivered, copies of others among them, go past the caches if the caller says
+  // so: they are too much to be found there later, or in the way of lines of other cores.
   explicit CpuArithmetic(const CpuKernels& kernels = KernelsOf(WidestInstructionSet()),
-                         bool uses_streaming_stores = false)
-      : kernels_(kernels), uses_streaming_stores_(uses_streaming_stores) {}
+                         bool delivers_past_caches = false)
+      : kernels_(kernels), delivers_past_caches_(delivers_past_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
@@ -32,6 +31,7 @@ class CpuArithmetic : public Arithmetic {
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;
   void Deliver(void* to, const void* from, int64_t num_bytes) override;
+  void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) override;
   void Finish() override;
 
  private:
@@ -42,7 +42,7 @@ class CpuArithmetic : public Arithmetic {
   void ForEachTile(int64_t element_bytes, const std::vector<Part>& parts, Write write);
 
   const CpuKernels& kernels_;
-  const bool uses_streaming_stores_;
+  const bool delivers_past_caches_;
 };
 
 }  // namespace adasum

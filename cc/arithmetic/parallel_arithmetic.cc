@@ -192,6 +192,12 @@ void ParallelArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, i
   });
 }
 
+void ParallelArithmetic::CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
+  ForEachGroup<Piece>(dtype, pieces, [&](const std::vector<Piece>& slices) {
+    inner_->CopyPiecesPastCaches(dtype, slices);
+  });
+}
+
 void ParallelArithmetic::ForEachPart(int64_t num_bytes,
                                      const std::function<void(int64_t, int64_t)>& copy) {
   Run((num_bytes + kSliceBytes - 1) / kSliceBytes, [&](int64_t i) {

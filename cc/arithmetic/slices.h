@@ -24,6 +24,10 @@ void ForEachCopy(const Stack& stack, Visit visit) {
 inline int64_t PositionOf(const Piece&) { return 0; }
 inline int64_t PositionOf(const Stack& stack) { return stack.position; }
 
+// Whether the result itself, unlike its copies, goes past the caches.
+inline bool IsPastCaches(const Piece&) { return false; }
+inline bool IsPastCaches(const Stack& stack) { return stack.is_past_caches; }
+
 // Calls visit(begin, size) for the tiles of a part: they end where the position is a multiple of
 // `tile` elements.
 template <typename Part, typename Visit>
@@ -53,7 +57,8 @@ inline Stack Slice(const Stack& stack, int64_t begin, int64_t num_elements, int6
               stack.out == nullptr ? nullptr : At(stack.out, skip),
               {},
               num_elements,
-              stack.position + begin};
+              stack.position + begin,
+              stack.is_past_caches};
   ForEachCopy(stack, [&, i = 0](void* copy) mutable { slice.copies[i++] = At(copy, skip); });
   for (int i = 0; i < kMostOperands && stack.operands[i] != nullptr; ++i) {
     slice.operands[i] = At(stack.operands[i], skip);

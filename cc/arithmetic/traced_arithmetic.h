@@ -65,6 +65,10 @@ class TracedArithmetic : public Arithmetic {
     TimelineSpan span(timeline_, "deliver", -1, num_bytes);
     inner_->Deliver(to, from, num_bytes);
   }
+  void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) override {
+    TimelineSpan span(timeline_, "copy", -1, Bytes(dtype, pieces));
+    inner_->CopyPiecesPastCaches(dtype, pieces);
+  }
   void Finish() override { inner_->Finish(); }
 
  private:

@@ -16,8 +16,10 @@
 namespace adasum {
 namespace {
 
-// A result of more bytes has left the cache before its user reads it.
+// A result of more bytes has left the cache before its user reads it; one in a peer's memory may be
+// in the peer's cache, however short it is.
 constexpr int64_t kMoreThanCached = int64_t{8} << 20;
+constexpr int64_t kWorthTimingInReach = int64_t{64} << 10;
 
 // The leaves of some ranks.
 std::vector<int> LeavesOf(const std::vector<int>& ranks, const LeafNumbers& numbers) {
@@ -52,15 +54,16 @@ class Execution {
     }
     const int64_t num_bytes = segments_.num_elements() * ElementBytes(tensors_.dtype);
     LearnTuning(num_bytes);
-    if (num_bytes >= kMoreThanCached) return RunLarge(num_bytes);
+    const bool is_in_reach = num_bytes >= kWorthTimingInReach && LiesInReach();
+    if (is_in_reach || num_bytes >= kMoreThanCached) return RunTimed(num_bytes, is_in_reach);
     CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), false);
     RunWith(cpu);
   }
 
  private:
-  void RunLarge(int64_t num_bytes) {
+  void RunTimed(int64_t num_bytes, bool is_in_reach) {
     const StreamingStorePolicy::Kind kind{
-        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0], num_bytes, LiesInReach()};
+        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0], num_bytes, is_in_reach};
     const bool uses_streaming_stores = state_.streaming_store_policy.UsesStreamingStores(kind);
     CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores);
     const auto begin = std::chrono::steady_clock::now();

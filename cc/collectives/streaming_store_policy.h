@@ -1,7 +1,8 @@
-// Whether large results go past the caches or through them, learnt from how long it takes.
+// Whether results are delivered past the caches or through them, learnt from how long it takes.
 #ifndef ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
 #define ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -10,9 +11,10 @@
 
 namespace adasum {
 
-// Where ranks share a cache they read each other's results best from there; where they don't,
-// from memory, and up to twice as fast. On virtual machines cores are moved, so that no look at the
-// hardware tells which it is. Each rank chooses for itself: results are the same either way.
+// Past the caches nothing is read only to be overwritten, and no line is taken from the core that
+// has it, which takes long where the two share no cache: a peer's output is such a line if it was
+// not an input too, which is read just before. On virtual machines cores are moved, so that no look
+// at the hardware tells. Each rank chooses for itself: results are the same either way.
 class StreamingStorePolicy {
  public:
   // What makes collectives alike.
@@ -29,8 +31,9 @@ class StreamingStorePolicy {
     ++known.num_asked;
     if (known.num_asked <= kFirst) return known.num_asked % 2 == 0;
     if (known.cost[0] == 0 || known.cost[1] == 0) return known.cost[1] == 0;
-    bool is_better = known.cost[1] < known.cost[0];
-    return known.num_asked % kTryEvery == 0 ? !is_better : is_better;
+    const bool is_better = known.cost[1] < known.cost[0];
+    const double loss = known.cost[!is_better] / known.cost[is_better];
+    return known.num_asked % TryEvery(loss) == 0 ? !is_better : is_better;
   }
 
   // What that collective took.
@@ -38,15 +41,19 @@ class StreamingStorePolicy {
     Known& known = Of(kind);
     if (known.num_asked <= kFirst) return;
     double& cost = known.cost[uses_streaming_stores ? 1 : 0];
-    double now = seconds / static_cast<double>(kind.num_bytes);
-    cost = cost == 0 ? now : 0.7 * cost + 0.3 * now;
+    const double now = seconds / static_cast<double>(kind.num_bytes);
+    // Whatever else happens on the host only adds to it.
+    cost = cost == 0 ? now : std::min(now, kMostSlower * cost);
   }
 
  private:
   // These also make memory that the later ones find, and say nothing.
   static constexpr int64_t kFirst = 2;
-  // A prime number, since training repeats its collectives in a short cycle.
-  static constexpr int64_t kTryEvery = 13;
+  static constexpr double kMostSlower = 1.3;
+
+  // The more the other way loses, the rarer it is tried. Odd numbers, since training repeats its
+  // collectives in a short cycle, and multiples: ranks that know other times try together, too.
+  static int64_t TryEvery(double loss) { return loss < 1.2 ? 13 : loss < 1.6 ? 13 * 5 : 13 * 15; }
 
   struct Known {
     int64_t num_asked = 0;

@@ -49,6 +49,8 @@ struct Stack {
   // are summed in tiles that begin at multiples of their length there, as chunks do, so that no bit
   // of them depends on how long the chunks are.
   int64_t position = 0;
+  // `out` is written past the caches: for peers whose cores share none with this one.
+  bool is_past_caches = false;
 };
 
 // The inner products of every two of n vectors: 0.0, 0.1, ..., 0.(n-1), 1.1, ..., (n-1).(n-1).
@@ -117,6 +119,10 @@ class Arithmetic {
     for (const Piece& piece : pieces) {
       Copy(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
     }
+  }
+  // As CopyPieces, and past the caches: for peers whose cores share none with this one.
+  virtual void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
+    CopyPieces(dtype, pieces);
   }
   virtual void DeliverPieces(DType dtype, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {

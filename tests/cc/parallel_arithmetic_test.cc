@@ -182,9 +182,14 @@ TEST(CopiesAreWhole) {
   Vectors vectors(DType::kFloat32);
   const Elements& from = vectors.left.back();
   WithEveryHelp(&cpu, [&](Arithmetic& arithmetic) {
-    Elements copied(DType::kFloat32, from.size()), delivered(DType::kFloat32, from.size(), 8);
+    Elements copied(DType::kFloat32, from.size()), delivered(DType::kFloat32, from.size(), 8),
+        past(DType::kFloat32, from.size(), 8);
     arithmetic.Copy(copied.bytes(), from.bytes(), from.num_bytes());
     arithmetic.Deliver(delivered.bytes(), from.bytes(), from.num_bytes());
+    arithmetic.CopyPiecesPastCaches(
+        DType::kFloat32, {{0, from.bytes(), nullptr, past.bytes(), nullptr, from.size()}});
+    CHECK_EQ(std::memcmp(past.bytes(), from.bytes(), from.num_bytes()), 0);
+    CHECK_TRUE(past.SurroundingsAreIntact());
     CHECK_EQ(std::memcmp(copied.bytes(), from.bytes(), from.num_bytes()), 0);
     CHECK_EQ(std::memcmp(delivered.bytes(), from.bytes(), from.num_bytes()), 0);
     CHECK_TRUE(copied.SurroundingsAreIntact() && delivered.SurroundingsAreIntact());

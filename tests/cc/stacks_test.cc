@@ -44,7 +44,7 @@ struct Vectors {
       copies.emplace_back(dtype, count, 24);
     }
   }
-  std::vector<Stack> Stacks() {
+  std::vector<Stack> Stacks(bool is_past_caches = false) {
     std::vector<Stack> stacks;
     for (size_t k = 0; k < outs.size(); ++k) {
       stacks.push_back(
@@ -52,6 +52,7 @@ struct Vectors {
       for (size_t i = 0; i < operands[k].size(); ++i) {
         stacks[k].operands[i] = operands[k][i].bytes();
       }
+      stacks[k].is_past_caches = is_past_caches;
     }
     return stacks;
   }
@@ -91,9 +92,9 @@ double WorkError(DType dtype, int n) {
   return (n + 1) * (dtype == DType::kFloat64 ? DBL_EPSILON : FLT_EPSILON);
 }
 
-void CheckWeighted(Arithmetic& arithmetic, DType dtype, int n) {
+void CheckWeighted(Arithmetic& arithmetic, DType dtype, int n, bool is_past_caches = false) {
   Vectors vectors(dtype, n);
-  const std::vector<Stack> stacks = vectors.Stacks();
+  const std::vector<Stack> stacks = vectors.Stacks(is_past_caches);
   std::vector<double> weights;
   for (size_t i = 0; i < stacks.size() * n; ++i) weights.push_back(std::cos(1.0 * i));
   arithmetic.CombineStacks(dtype, n, stacks, weights.data());
@@ -137,10 +138,11 @@ TEST(InnerProductsOfAll) {
 
 TEST(WeightedSums) {
   ForEachKernels([](const CpuKernels& kernels) {
-    for (bool uses_streaming_stores : {false, true}) {
+    for (bool delivers_past_caches : {false, true}) {
       ForEveryStack([&](int n, DType dtype) {
-        CpuArithmetic cpu(kernels, uses_streaming_stores);
+        CpuArithmetic cpu(kernels, delivers_past_caches);
         CheckWeighted(cpu, dtype, n);
+        CheckWeighted(cpu, dtype, n, true);
       });
     }
   });
@@ -186,17 +188,35 @@ TEST(ChunksChangeNoBit) {
   });
 }
 
+// Also one that goes nowhere else.
+TEST(PastTheCachesWithoutCopies) {
+  CpuArithmetic cpu;
+  ForEveryStack([&](int n, DType dtype) {
+    const std::vector<double> weights(std::size(kCounts) * n, 0.75);
+    Vectors through(dtype, n), past(dtype, n);
+    cpu.CombineStacks(dtype, n, through.Stacks(), weights.data());
+    std::vector<Stack> stacks = past.Stacks(true);
+    for (Stack& stack : stacks) stack.copies[0] = nullptr;
+    cpu.CombineStacks(dtype, n, stacks, weights.data());
+    for (size_t k = 0; k < stacks.size(); ++k) {
+      const Elements& out = past.outs[k];
+      CHECK_EQ(std::memcmp(out.bytes(), through.outs[k].bytes(), out.num_bytes()), 0);
+      CHECK_TRUE(out.SurroundingsAreIntact());
+    }
+  });
+}
+
 // A result may replace one of the operands.
 TEST(CopyInPlaceOfAnOperand) {
-  for (bool uses_streaming_stores : {false, true}) {
-    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), uses_streaming_stores);
+  for (bool delivers_past_caches : {false, true}) {
+    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), delivers_past_caches);
     ForEveryStack([&](int n, DType dtype) {
       const std::vector<double> weights(std::size(kCounts) * n, 0.75);
       Vectors apart(dtype, n);
       cpu.CombineStacks(dtype, n, apart.Stacks(), weights.data());
       for (int place = 0; place < n; ++place) {
         Vectors vectors(dtype, n);
-        std::vector<Stack> stacks = vectors.Stacks();
+        std::vector<Stack> stacks = vectors.Stacks(place % 2 == 1);
         for (size_t k = 0; k < stacks.size(); ++k) {
           stacks[k].copies[0] = vectors.operands[k][place].bytes();
         }

@@ -49,6 +49,24 @@ TEST(OneKindSaysNothingOfAnother) {
   }
 }
 
+// What loses much is tried rarely, until the better way is no better any more.
+TEST(WhatLosesMuchIsRarelyTried) {
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kind{"adasum", true, 1 << 24};
+  RunMany(&choice, kind, 3, 1, 10);
+  CHECK_TRUE(RunMany(&choice, kind, 3, 1, 390) <= 2);
+  CHECK_TRUE(RunMany(&choice, kind, 3, 10, 100) >= 90);
+}
+
+// A collective that something else held up is no reason to change.
+TEST(OneLateCollectiveChangesNothing) {
+  StreamingStorePolicy choice;
+  const StreamingStorePolicy::Kind kind{"adasum", true, 1 << 24};
+  RunMany(&choice, kind, 1, 2, 10);
+  RunMany(&choice, kind, 1000, 2, 1);
+  CHECK_EQ(RunMany(&choice, kind, 1, 2, 1), 1);
+}
+
 // One is as good as the other: both are known after the first four.
 TEST(BothWaysAreKnownSoon) {
   StreamingStorePolicy choice;
