@@ -6,7 +6,8 @@ Methods: MPI's Allreduce(SUM) of one flat buffer and tensor by tensor, from one 
 and in place; our sum and adasum through the TensorFlow op, which has outputs of its own, and of
 NumPy arrays in place (allreduce_arrays), also of arrays in shared memory, which nobody packs
 (adasum.empty). adasumrun sees to it that the op's tensors lie in shared memory too; "packed" is the
-op as it is without that.
+op as it is without that. Before each call, timed or not, every rank writes its operands anew, as a
+backward pass does: they are in its own caches, and not where the call before left them.
 
 Columns: median and quartiles in ms over the repetitions (each the time of the slowest rank); ratio
 to the better of MPI's two ways (of those in place, for arrays), and to a plain copy;
@@ -23,7 +24,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import json
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -64,10 +65,11 @@ def main(_) -> None:
                 print(f"{name:>10} left out: it does not fit the memory with {world.size} ranks")
             continue
         repetitions = FLAGS.repetitions or int(np.clip(2**28 / num_bytes, 7, 200))
-        tensors, methods = _methods(name, shapes, others)
+        operands = _Operands(shapes)
+        ways = _ways(name, operands, others)
         hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
-        timings = interleave(MPI.COMM_WORLD, methods, repetitions)
-        sent = _most_sent_bytes(tensors)
+        timings = interleave(MPI.COMM_WORLD, ways, repetitions)
+        sent = _most_sent_bytes(operands.tensors)
         new_rows = report.rows(name, num_bytes, world.size, timings, sent, hop_us)
         if world.rank == 0:
             report.print_rows(new_rows)
@@ -83,7 +85,7 @@ def _fits(num_bytes: int) -> bool:
     """Whether the inputs and results of all ranks here, NumPy's and TensorFlow's, fit."""
     with open("/proc/meminfo") as meminfo:
         available = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvail"))
-    needed = 5 * num_bytes * adasum.local_size() * 1.1
+    needed = 7 * num_bytes * adasum.local_size() * 1.1
     return MPI.COMM_WORLD.allreduce(needed < available * 1024, MPI.LAND)
 
 
@@ -96,63 +98,87 @@ def _most_sent_bytes(tensors: list[tf.Tensor]) -> dict[str, int]:
     return sent
 
 
-def _methods(
-    name: str, shapes: list, others: dict[str, adasum.Communicator]
-) -> tuple[list[tf.Tensor], dict[str, Callable]]:
-    """The tensors, and every way of reducing the same values, as functions without arguments."""
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    flat = np.random.default_rng(adasum.rank()).standard_normal(sum(sizes), np.float32)
-    flat_result = np.zeros_like(flat)
-    # Views: lists of more than a gigabyte are held once.
-    arrays = np.split(flat, np.cumsum(sizes)[:-1])
-    results = np.split(flat_result, np.cumsum(sizes)[:-1])
-    tensors = [tf.constant(array, shape=shape) for array, shape in zip(arrays, shapes, strict=True)]
+class _Operands:
+    """The same random values as every method wants them, and what writes them anew."""
 
-    shared = _in_arena(sizes)
-    # Sums of sums of sums become infinite, but for zeros; of what is long few are made.
-    summed = shared if sum(sizes) > 2**26 else _in_arena(sizes)
-    for array, values in zip(shared, arrays, strict=True):
-        np.copyto(array, values)
+    def __init__(self, shapes: list[tuple[int, ...]]) -> None:
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        rng = np.random.default_rng(adasum.rank())
+        self._values = rng.standard_normal(sum(sizes), np.float32)
+        self.flat, self.flat_result = np.zeros_like(self._values), np.zeros_like(self._values)
+        # Views: lists of more than a gigabyte are held once.
+        ends = np.cumsum(sizes)[:-1]
+        self._split_values = np.split(self._values, ends)
+        self.arrays, self.results = np.split(self.flat, ends), np.split(self.flat_result, ends)
+        self.shared = [adasum.empty(size, np.float32) for size in sizes]  # in the others' reach
+        self.tensors = [
+            tf.constant(values, shape=shape)
+            for values, shape in zip(self._split_values, shapes, strict=True)
+        ]
 
-    def mpi_one_by_one():
-        for array, result in zip(arrays, results, strict=True):
-            MPI.COMM_WORLD.Allreduce(array, result)
+    def renew_flat(self) -> None:
+        np.copyto(self.flat, self._values)
 
-    def mpi_one_by_one_in_place():
-        for result in results:
-            MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, result)
+    def renew_results(self) -> None:
+        np.copyto(self.flat_result, self._values)
 
-    def memcpy():
-        for array, result in zip(arrays, results, strict=True):
-            np.copyto(result, array)
+    def renew_shared(self) -> None:
+        for array, values in zip(self.shared, self._split_values, strict=True):
+            np.copyto(array, values)
+
+    def renew_tensors(self) -> None:
+        self.tensors = [tf.raw_ops.DeepCopy(x=tensor) for tensor in self.tensors]
+
+
+def _ways(name: str, operands: _Operands, others: dict[str, adasum.Communicator]) -> dict:
+    """Of every way of reducing: a function that does it, and one that writes its operands anew."""
 
     def through_op(reduction, communicator=None):
         # Eagerly: a tf.function's own call takes longer than a small allreduce.
-        return lambda: adasum.allreduce(tensors, reduction, communicator, name)
+        return lambda: adasum.allreduce(operands.tensors, reduction, communicator, name)
 
-    return tensors, {
-        "memcpy": memcpy,  # first: it makes anew what is reduced in place
-        "mpi flat": lambda: MPI.COMM_WORLD.Allreduce(flat, flat_result),
-        "mpi one by one": mpi_one_by_one,
-        "mpi flat, in place": lambda: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, flat_result),
-        "mpi one by one, in place": mpi_one_by_one_in_place,
-        "sum": through_op("sum"),
-        "adasum": through_op("adasum"),
-        "adasum, mpi only": through_op("adasum", others["mpi only"]),
-        "adasum, packed": through_op("adasum", others["packed"]),
-        "sum, in place": lambda: adasum.allreduce_arrays(results, "sum"),
-        "adasum, in place": lambda: adasum.allreduce_arrays(results, "adasum"),
-        "sum, nothing packed": lambda: adasum.allreduce_arrays(summed, "sum"),
-        "adasum, nothing packed": lambda: adasum.allreduce_arrays(shared, "adasum"),
+    ways = _mpi_ways(operands)
+    for way, reduction, communicator in [
+        ("sum", "sum", None),
+        ("adasum", "adasum", None),
+        ("adasum, mpi only", "adasum", others["mpi only"]),
+        ("adasum, packed", "adasum", others["packed"]),
+    ]:
+        ways[way] = (through_op(reduction, communicator), operands.renew_tensors)
+    for arrays, where, renew in [
+        (operands.results, "in place", operands.renew_results),
+        (operands.shared, "nothing packed", operands.renew_shared),
+    ]:
+        for how in ("sum", "adasum"):
+            ways[f"{how}, {where}"] = (partial(adasum.allreduce_arrays, arrays, how), renew)
+    return ways
+
+
+def _mpi_ways(operands: _Operands) -> dict:
+    """As _ways, by MPI's sum; and a plain copy."""
+    world = MPI.COMM_WORLD
+
+    def one_by_one():
+        for array, result in zip(operands.arrays, operands.results, strict=True):
+            world.Allreduce(array, result)
+
+    def one_by_one_in_place():
+        for result in operands.results:
+            world.Allreduce(MPI.IN_PLACE, result)
+
+    def memcpy():
+        for array, result in zip(operands.arrays, operands.results, strict=True):
+            np.copyto(result, array)
+
+    flat = partial(world.Allreduce, operands.flat, operands.flat_result)
+    flat_in_place = partial(world.Allreduce, MPI.IN_PLACE, operands.flat_result)
+    return {
+        "memcpy": (memcpy, operands.renew_flat),
+        "mpi flat": (flat, operands.renew_flat),
+        "mpi one by one": (one_by_one, operands.renew_flat),
+        "mpi flat, in place": (flat_in_place, operands.renew_results),
+        "mpi one by one, in place": (one_by_one_in_place, operands.renew_results),
     }
-
-
-def _in_arena(sizes: list[int]) -> list[np.ndarray]:
-    """Zeros where the other ranks reach them."""
-    arrays = [adasum.empty(size, np.float32) for size in sizes]
-    for array in arrays:
-        array.fill(0)
-    return arrays
 
 
 if __name__ == "__main__":
