@@ -34,8 +34,8 @@ from mpi4py import MPI
 import tf_adasum as adasum
 from benchmarks import report
 from benchmarks.gradient_lists import LISTS
-from benchmarks.interleaved import interleave
-from benchmarks.machine import ping_pong_seconds
+from benchmarks.interleaved import interleave, interleave_by_state
+from benchmarks.machine import CoreDistance, ping_pong_seconds
 from benchmarks.traced import count_sent_bytes
 
 FLAGS = flags.FLAGS
@@ -43,6 +43,13 @@ flags.DEFINE_integer("min_exponent", 8, "Smallest single tensor: 2^this float32 
 flags.DEFINE_integer("max_exponent", 26, "Largest single tensor: 2^this float32 elements.")
 flags.DEFINE_multi_enum("list", list(LISTS), list(LISTS), "Gradient lists.")
 flags.DEFINE_integer("repetitions", 0, "Repetitions of each; 0 chooses by size.")
+flags.DEFINE_float(
+    "seconds_by_distance",
+    0,
+    "If positive: figures apart for cores that share a cache at the moment and for those that share"
+    " none, as virtual ones are moved; stops after so many seconds a case though either came"
+    " rarely. For two ranks.",
+)
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
 flags.DEFINE_string("plot", None, "Where rank 0 writes a plot, a PNG.")
 
@@ -68,17 +75,27 @@ def main(_) -> None:
         operands = _Operands(shapes)
         ways = _ways(name, operands, others)
         hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
-        timings = interleave(MPI.COMM_WORLD, ways, repetitions)
         sent = _most_sent_bytes(operands.tensors)
-        new_rows = report.rows(name, num_bytes, world.size, timings, sent, hop_us)
-        if world.rank == 0:
-            report.print_rows(new_rows)
-        rows += new_rows
+        for case, timings in _timings(name, ways, repetitions).items():
+            new_rows = report.rows(case, num_bytes, world.size, timings, sent, hop_us)
+            if world.rank == 0:
+                report.print_rows(new_rows)
+            rows += new_rows
     if world.rank == 0 and FLAGS.json:
         with open(FLAGS.json, "w") as file:
             json.dump({"ranks": world.size, "cores": os.cpu_count(), "rows": rows}, file, indent=1)
     if world.rank == 0 and FLAGS.plot:
         report.plot(rows, world.size, FLAGS.plot)
+
+
+def _timings(name: str, ways: dict, repetitions: int) -> dict[str, dict[str, list[float]]]:
+    """What each way took, by the names of the case's variants."""
+    world = MPI.COMM_WORLD
+    most_seconds = FLAGS.seconds_by_distance
+    if most_seconds <= 0:
+        return {name: interleave(world, ways, repetitions)}
+    found = interleave_by_state(world, ways, repetitions, CoreDistance(world), most_seconds)
+    return {f"{name}, {distance}": timings for distance, timings in found.items()}
 
 
 def _fits(num_bytes: int) -> bool:

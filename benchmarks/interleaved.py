@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 from mpi4py import MPI
 
+# A function without arguments, or a pair of one and of another that writes its operands anew before
+# each call, which is not timed.
+Method = Callable | tuple[Callable, Callable]
+
 
 def interleave(
-    comm: MPI.Comm,
-    methods: dict[str, Callable | tuple[Callable, Callable]],
-    repetitions: int,
+    comm: MPI.Comm, methods: dict[str, Method], repetitions: int
 ) -> dict[str, list[float]]:
     """Seconds of each repetition of each method: the time of the slowest rank, from a barrier on.
 
@@ -18,8 +20,7 @@ def interleave(
 
     Args:
         comm: the ranks; all call this with the same methods.
-        methods: functions without arguments, or pairs of one and of another that writes its
-            operands anew before each call, which is not timed.
+        methods: what is timed, by name.
         repetitions: how often each is timed.
 
     Returns:
@@ -27,16 +28,54 @@ def interleave(
     """
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     for _ in range(repetitions):
-        for name, how in methods.items():
-            method, renew = how if isinstance(how, tuple) else (how, _nothing)
-            renew()
-            method()
-            renew()
-            comm.Barrier()
-            begin = time.perf_counter()
-            method()
-            seconds[name].append(comm.allreduce(time.perf_counter() - begin, MPI.MAX))
+        for name, method in methods.items():
+            seconds[name].append(_time(comm, method))
     return seconds
+
+
+def interleave_by_state(
+    comm: MPI.Comm,
+    methods: dict[str, Method],
+    repetitions: int,
+    state: Callable[[], str],
+    most_seconds: float,
+) -> dict[str, dict[str, list[float]]]:
+    """As interleave, apart for each state of the machine, which changes by itself.
+
+    Args:
+        comm: the ranks; all call this with the same methods.
+        methods: what is timed, by name.
+        repetitions: how often each is timed in each state, if that state comes so often.
+        state: returns the machine's state, the same on all ranks; all call it. Asked before and
+            after each timed call, which counts if the two are one.
+        most_seconds: when to stop though a state came less often.
+
+    Returns:
+        By state, what interleave returns; only states in which every method was timed.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    end = time.monotonic() + most_seconds
+    while comm.bcast(time.monotonic() < end):
+        for name, method in methods.items():
+            before = state()
+            seconds = _time(comm, method)
+            if state() == before:
+                found.setdefault(before, {}).setdefault(name, []).append(seconds)
+        counts = [len(each) for times in found.values() for each in times.values()]
+        if len(counts) == 2 * len(methods) and min(counts) >= repetitions:
+            break
+    return {key: times for key, times in sorted(found.items()) if len(times) == len(methods)}
+
+
+def _time(comm: MPI.Comm, method: Method) -> float:
+    run, renew = method if isinstance(method, tuple) else (method, _nothing)
+    renew()
+    run()
+    renew()
+    comm.Barrier()
+    begin = time.perf_counter()
+    run()
+    return comm.allreduce(time.perf_counter() - begin, MPI.MAX)
 
 
 def _nothing() -> None:
