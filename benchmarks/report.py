@@ -37,6 +37,7 @@ def rows(
                 "bytes": num_bytes,
                 "median_ms": medians[method] * 1e3,
                 "quartiles_ms": [low * 1e3, high * 1e3],
+                "repetitions": len(seconds),
                 "ratio_to_mpi": medians[method] / best_mpi,
                 "ratio_to_memcpy": medians[method] / medians["memcpy"],
                 "algbw_gb_s": algbw / 1e9,
