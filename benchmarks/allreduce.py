@@ -22,6 +22,7 @@ A list that does not fit the memory of this machine with so many ranks is left o
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("OMPI_MCA_osc", "^ucx")  # complains of windows that CoreDistance takes
 
 import json
 from functools import partial

@@ -71,24 +71,43 @@ def print_rows(some_rows: list[dict]) -> None:
 
 
 def plot(all_rows: list[dict], num_ranks: int, path: str) -> None:
-    """Time over size, one line per method, single tensors only."""
+    """Time over size, one line per method, single tensors only; a panel per state of the cores."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     single = [row for row in all_rows if row["case"].startswith("2^")]
-    for method in dict.fromkeys(row["method"] for row in single):
-        of_method = [row for row in single if row["method"] == method]
-        axes.loglog(
-            [row["bytes"] for row in of_method],
-            [row["median_ms"] for row in of_method],
-            marker="o",
-            markersize=3,
-            label=method,
-        )
-    axes.set(xlabel="bytes", ylabel="median ms", title=f"allreduce, {num_ranks} ranks, float32")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    states = list(dict.fromkeys(_state(row) for row in single))
+    methods = list(dict.fromkeys(row["method"] for row in single))
+    colors = dict(zip(methods, plt.get_cmap("tab20").colors, strict=False))
+    figure, panels = plt.subplots(
+        ncols=len(states),
+        figsize=(4 + 4 * len(states), 4.5),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
+    for state, axes in zip(states, panels[0], strict=True):
+        of_state = [row for row in single if _state(row) == state]
+        for method in methods:
+            of_method = [row for row in of_state if row["method"] == method]
+            axes.loglog(
+                [row["bytes"] for row in of_method],
+                [row["median_ms"] for row in of_method],
+                marker="o",
+                markersize=3,
+                color=colors[method],
+                label=method,
+            )
+        cores = f", cores {state}" if state else ""
+        axes.set(xlabel="bytes", title=f"allreduce, {num_ranks} ranks, float32{cores}")
+        axes.grid(alpha=0.3)
+    panels[0][0].set(ylabel="median ms")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside right", frameon=False)
     figure.savefig(path, dpi=150)
+
+
+def _state(row: dict) -> str:
+    """Whether the cores were near or far; empty where they were not told apart."""
+    return row["case"].partition(", ")[2]

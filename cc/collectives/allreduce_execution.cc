@@ -1,7 +1,6 @@
 #include "cc/collectives/allreduce_execution.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -16,8 +15,7 @@
 namespace adasum {
 namespace {
 
-// A result of more bytes has left the cache before its user reads it; one in a peer's memory may be
-// in the peer's cache, however short it is.
+// A result of more bytes has left the cache before its user reads it.
 constexpr int64_t kMoreThanCached = int64_t{8} << 20;
 constexpr int64_t kWorthTimingInReach = int64_t{64} << 10;
 
@@ -55,21 +53,28 @@ class Execution {
     const int64_t num_bytes = segments_.num_elements() * ElementBytes(tensors_.dtype);
     LearnTuning(num_bytes);
     const bool is_in_reach = num_bytes >= kWorthTimingInReach && LiesInReach();
-    if (is_in_reach || num_bytes >= kMoreThanCached) return RunTimed(num_bytes, is_in_reach);
+    if (MayDeliverPastCaches(num_bytes, is_in_reach)) return RunTimed(num_bytes, is_in_reach);
     CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), false);
     RunWith(cpu);
   }
 
  private:
+  // Results are written to peers' memory where they lie in reach: a peer's cache may have the
+  // lines, however few they are, but for those of inputs, which this rank has just read.
+  bool MayDeliverPastCaches(int64_t num_bytes, bool is_in_reach) const {
+    return is_in_reach ? !IsInPlace() : num_bytes >= kMoreThanCached;
+  }
+  bool IsInPlace() const { return tensors_.outputs[0] == tensors_.inputs[0][0]; }
+
   void RunTimed(int64_t num_bytes, bool is_in_reach) {
-    const StreamingStorePolicy::Kind kind{
-        tensors_.reduction, tensors_.outputs[0] == tensors_.inputs[0][0], num_bytes, is_in_reach};
+    const StreamingStorePolicy::Kind kind{tensors_.reduction, IsInPlace(), num_bytes, is_in_reach};
     const bool uses_streaming_stores = state_.streaming_store_policy.UsesStreamingStores(kind);
-    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores);
-    const auto begin = std::chrono::steady_clock::now();
+    WritingTime writing;
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores,
+                      &writing);
     RunWith(cpu);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    state_.streaming_store_policy.Note(kind, uses_streaming_stores, took.count());
+    const double seconds = 1e-9 * static_cast<double>(writing.nanoseconds.load());
+    state_.streaming_store_policy.Note(kind, uses_streaming_stores, seconds);
   }
 
   // Once, by the first allreduce for which it matters.
