@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cfloat>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -56,25 +55,6 @@ bool IsBeyondFloat32(const Coefficients& c) {
   const double most = std::max(std::abs(c.left), std::abs(c.right));
   return most > FLT_MAX && std::isfinite(most);
 }
-
-// Adds the time until its end.
-class WritingSpan {
- public:
-  explicit WritingSpan(WritingTime* writing) : writing_(writing) {
-    if (writing_ != nullptr) begin_ = std::chrono::steady_clock::now();
-  }
-  ~WritingSpan() {
-    if (writing_ == nullptr) return;
-    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin_;
-    writing_->nanoseconds.fetch_add(took.count(), std::memory_order_relaxed);
-  }
-  WritingSpan(const WritingSpan&) = delete;
-  WritingSpan& operator=(const WritingSpan&) = delete;
-
- private:
-  WritingTime* const writing_;
-  std::chrono::steady_clock::time_point begin_;
-};
 
 void CombineUnlike(CombineLoop loop, int64_t element_bytes, const Piece& piece,
                    const Coefficients& c) {
@@ -138,7 +118,6 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
   constexpr int64_t kTileBytes = 8192;
   const int64_t tile = kTileBytes / element_bytes;
   alignas(64) char made[kTileBytes];
-  const WritingSpan span(writing_);
   for (const Part& whole : parts) {
     bool has_copies = false;
     ForEachCopy(whole, [&](void*) { has_copies = true; });
@@ -154,7 +133,7 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       if (is_past_caches) part.out = made;
       write(part);
       if (is_past_caches) kernels_.stream(out, made, num_bytes);
-      ForEachCopy(part, [&](void* copy) { WriteResult(copy, part.out, num_bytes); });
+      ForEachCopy(part, [&](void* copy) { Deliver(copy, part.out, num_bytes); });
     }
   }
   // Peers are told of `out` next.
@@ -227,13 +206,8 @@ void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
 }
 
 void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {
-  const WritingSpan span(writing_);
-  WriteResult(to, from, num_bytes);
-}
-
-void CpuArithmetic::WriteResult(void* to, const void* from, int64_t num_bytes) const {
   if (delivers_past_caches_) return kernels_.stream(to, from, num_bytes);
-  if (num_bytes > 0) std::memcpy(to, from, num_bytes);
+  Copy(to, from, num_bytes);
 }
 
 void CpuArithmetic::CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {

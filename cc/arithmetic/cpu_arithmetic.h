@@ -2,30 +2,20 @@
 #ifndef ADASUM_ARITHMETIC_CPU_ARITHMETIC_H_
 #define ADASUM_ARITHMETIC_CPU_ARITHMETIC_H_
 
-#include <atomic>
-#include <cstdint>
-
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/core/arithmetic.h"
 
 namespace adasum {
-
-// How long results were written, by all threads together: without the waits for other ranks, whose
-// own choices would show in them.
-struct WritingTime {
-  std::atomic<int64_t> nanoseconds{0};
-};
 
 // Stateless but for what it was made with: any number of threads may share one, and each calls
 // Finish for itself.
 class CpuArithmetic : public Arithmetic {
  public:
   // Results that are delivered, copies of others among them, go past the caches if the caller says
-  // so: they are too much to be found there later, or in the way of lines of other cores. What that
-  // takes is added to `writing`, which outlives this, unless it is null.
+  // so: they are too much to be found there later, or in the way of lines of other cores.
   explicit CpuArithmetic(const CpuKernels& kernels = KernelsOf(WidestInstructionSet()),
-                         bool delivers_past_caches = false, WritingTime* writing = nullptr)
-      : kernels_(kernels), delivers_past_caches_(delivers_past_caches), writing_(writing) {}
+                         bool delivers_past_caches = false)
+      : kernels_(kernels), delivers_past_caches_(delivers_past_caches) {}
 
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
@@ -50,12 +40,9 @@ class CpuArithmetic : public Arithmetic {
   // Calls write(part) for parts that together make up all pieces or stacks, and fills their copies.
   template <typename Part, typename Write>
   void ForEachTile(int64_t element_bytes, const std::vector<Part>& parts, Write write);
-  // A result, where its user finds it.
-  void WriteResult(void* to, const void* from, int64_t num_bytes) const;
 
   const CpuKernels& kernels_;
   const bool delivers_past_caches_;
-  WritingTime* const writing_;
 };
 
 }  // namespace adasum

@@ -69,12 +69,10 @@ class Execution {
   void RunTimed(int64_t num_bytes, bool is_in_reach) {
     const StreamingStorePolicy::Kind kind{tensors_.reduction, IsInPlace(), num_bytes, is_in_reach};
     const bool uses_streaming_stores = state_.streaming_store_policy.UsesStreamingStores(kind);
-    WritingTime writing;
-    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores,
-                      &writing);
-    RunWith(cpu);
-    const double seconds = 1e-9 * static_cast<double>(writing.nanoseconds.load());
-    state_.streaming_store_policy.Note(kind, uses_streaming_stores, seconds);
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), uses_streaming_stores);
+    BusyTime busy;
+    RunWith(cpu, &busy);
+    state_.streaming_store_policy.Note(kind, uses_streaming_stores, busy.seconds());
   }
 
   // Once, by the first allreduce for which it matters.
@@ -85,14 +83,15 @@ class Execution {
     state_.is_tuned = true;
   }
 
-  void RunWith(CpuArithmetic& cpu) {
+  void RunWith(CpuArithmetic& cpu, BusyTime* busy = nullptr) {
     // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
     // lend: steps are as long as the cores are many, and both sides take the same.
     const int num_cores = context_.topology.cores / (numbers_ ? numbers_->most_replicas() : 1);
     ParallelArithmetic parallel(&cpu, num_cores, tensors_.lend);
     Arithmetic& chosen = num_cores > 1 ? static_cast<Arithmetic&>(parallel) : cpu;
-    TracedArithmetic traced(&chosen, context_.timeline);
-    RunStages(context_.timeline ? static_cast<Arithmetic&>(traced) : chosen);
+    TracedArithmetic traced(&chosen, context_.timeline, busy);
+    const bool is_traced = context_.timeline != nullptr || busy != nullptr;
+    RunStages(is_traced ? static_cast<Arithmetic&>(traced) : chosen);
   }
 
   void RunStages(Arithmetic& arithmetic) {

@@ -36,7 +36,8 @@ class StreamingStorePolicy {
     return known.num_asked % TryEvery(loss) == 0 ? !is_better : is_better;
   }
 
-  // How long that collective wrote results, without waits: the other ranks' choices would show.
+  // How long this rank worked in that collective, without its waits for other ranks, in which their
+  // choices would show.
   void Note(const Kind& kind, bool uses_streaming_stores, double seconds) {
     Known& known = Of(kind);
     if (known.num_asked <= kFirst) return;
