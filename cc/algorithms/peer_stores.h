@@ -22,8 +22,8 @@ class PeerStores {
  public:
   // Seconds since any moment.
   using Clock = double (*)();
-  // How many times as long as past the caches a store takes through them, if that is to be past
-  // them: with a common cache 0.5 to 2 times, with none 7 to 16 times.
+  // What takes so many times as long through the caches as past them goes past them. With a common
+  // cache it takes 0.5 to 2 times as long, with none 7 to 16 times.
   static constexpr double kFar = 3;
 
   explicit PeerStores(double far = kFar, Clock now = SteadySeconds) : far_(far), now_(now) {}
