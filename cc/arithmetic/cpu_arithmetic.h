@@ -31,6 +31,7 @@ class CpuArithmetic : public Arithmetic {
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;
   void Deliver(void* to, const void* from, int64_t num_bytes) override;
+  bool HasCaches() const override { return true; }
   void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) override;
   void Finish() override;
 

@@ -41,6 +41,7 @@ class ParallelArithmetic : public Arithmetic {
   void Divide(DType dtype, const std::vector<Piece>& pieces, int64_t divisor) override;
   void Copy(void* to, const void* from, int64_t num_bytes) override;
   void Deliver(void* to, const void* from, int64_t num_bytes) override;
+  bool HasCaches() const override { return inner_->HasCaches(); }
   void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) override;
   void Finish() override { inner_->Finish(); }
 

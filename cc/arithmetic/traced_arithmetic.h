@@ -83,6 +83,7 @@ class TracedArithmetic : public Arithmetic {
     const Span span(*this, "deliver", num_bytes);
     inner_->Deliver(to, from, num_bytes);
   }
+  bool HasCaches() const override { return inner_->HasCaches(); }
   void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) override {
     const Span span(*this, "copy", Bytes(dtype, pieces));
     inner_->CopyPiecesPastCaches(dtype, pieces);

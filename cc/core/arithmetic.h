@@ -120,6 +120,8 @@ class Arithmetic {
       Copy(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
     }
   }
+  // Whether there are caches to write past, and writes are done when a call returns.
+  virtual bool HasCaches() const { return false; }
   // As CopyPieces, and past the caches: for peers whose cores share none with this one.
   virtual void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
     CopyPieces(dtype, pieces);
