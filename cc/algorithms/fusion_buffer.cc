@@ -56,7 +56,8 @@ const void* FusionBuffer::Packed(Range range, char* to) {
 
 const void* FusionBuffer::PackedFor(int peer, Range range, char* to) {
   Arithmetic& arithmetic = context_.arithmetic;
-  if (is_in_work_ || !arithmetic.HasCaches()) return Packed(range, to);
+  const bool is_read_here = SharesMemory(context_.transport, peer);
+  if (is_in_work_ || !is_read_here || !arithmetic.HasCaches()) return Packed(range, to);
   const auto pack = [&](int64_t begin, int64_t num_bytes, bool is_past_caches) {
     const int64_t first = range.begin + Elements(begin);
     const std::vector<Piece> pieces = PackingOf({first, first + Elements(num_bytes)}, to + begin);

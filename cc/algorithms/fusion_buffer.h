@@ -32,7 +32,7 @@ class FusionBuffer {
 
   // Own values of `range` as one run of bytes: where they are if they are one, else packed to `to`.
   const void* Packed(Range range, char* to);
-  // The same for a peer that reads them in this leaf's memory.
+  // The same for a peer, which may read them in this leaf's memory.
   const void* PackedFor(int peer, Range range, char* to);
 
   // The operands of one combination in `range`: packed runs that begin with the range, null for the

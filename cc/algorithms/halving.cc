@@ -70,8 +70,7 @@ const void* Halving::PackedChunk(int64_t i) {
   Range give = chunks_.give(i);
   char* to =
       level_.distance == 1 && slots.begin != nullptr ? slots.SlotOf(i) : in_.buffer.Work(give);
-  return SharesMemory(in_.transport, level_.peer) ? in_.buffer.PackedFor(level_.peer, give, to)
-                                                  : in_.buffer.Packed(give, to);
+  return in_.buffer.PackedFor(level_.peer, give, to);
 }
 
 Send Halving::SendOf(int64_t i) const {

@@ -120,16 +120,18 @@ class Arithmetic {
       Copy(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
     }
   }
-  // Whether there are caches to write past, and writes are done when a call returns.
-  virtual bool HasCaches() const { return false; }
-  // As CopyPieces, and past the caches: for peers whose cores share none with this one.
-  virtual void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
-    CopyPieces(dtype, pieces);
-  }
   virtual void DeliverPieces(DType dtype, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
       Deliver(piece.out, piece.left, piece.num_elements * ElementBytes(dtype));
     }
+  }
+
+  // Whether there are caches to write past, and writes are done when a call returns.
+  virtual bool HasCaches() const { return false; }
+
+  // As CopyPieces, and past the caches: for peers whose cores share none with this one.
+  virtual void CopyPiecesPastCaches(DType dtype, const std::vector<Piece>& pieces) {
+    CopyPieces(dtype, pieces);
   }
 
   // Returns when everything written is there for other threads to see.
