@@ -65,6 +65,7 @@ def main(_) -> None:
     }
     cases = {f"2^{k}": [(2**k,)] for k in range(FLAGS.min_exponent, FLAGS.max_exponent + 1, 2)}
     cases.update({name: LISTS[name]() for name in FLAGS.list})
+    distance = CoreDistance(MPI.COMM_WORLD) if FLAGS.seconds_by_distance > 0 else None
     rows = []
     for name, shapes in cases.items():
         num_bytes = 4 * sum(int(np.prod(shape)) for shape in shapes)
@@ -77,7 +78,7 @@ def main(_) -> None:
         ways = _ways(name, operands, others)
         hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
         sent = _most_sent_bytes(operands.tensors)
-        for case, timings in _timings(name, ways, repetitions).items():
+        for case, timings in _timings(name, ways, repetitions, distance).items():
             new_rows = report.rows(case, num_bytes, world.size, timings, sent, hop_us)
             if world.rank == 0:
                 report.print_rows(new_rows)
@@ -89,14 +90,16 @@ def main(_) -> None:
         report.plot(rows, world.size, FLAGS.plot)
 
 
-def _timings(name: str, ways: dict, repetitions: int) -> dict[str, dict[str, list[float]]]:
+def _timings(
+    name: str, ways: dict, repetitions: int, distance: CoreDistance | None
+) -> dict[str, dict[str, list[float]]]:
     """What each way took, by the names of the case's variants."""
     world = MPI.COMM_WORLD
-    most_seconds = FLAGS.seconds_by_distance
-    if most_seconds <= 0:
+    if distance is None:
         return {name: interleave(world, ways, repetitions)}
-    found = interleave_by_state(world, ways, repetitions, CoreDistance(world), most_seconds)
-    return {f"{name}, {distance}": timings for distance, timings in found.items()}
+    most_seconds = FLAGS.seconds_by_distance
+    found = interleave_by_state(world, ways, repetitions, distance, most_seconds)
+    return {f"{name}, {where}": timings for where, timings in found.items()}
 
 
 def _fits(num_bytes: int) -> bool:

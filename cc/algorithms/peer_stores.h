@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/store_costs.h"
+
 namespace adasum {
 
 // A line of a slot was read by the peer the last time, and is in its cache. Where the two cores
@@ -38,12 +40,12 @@ class PeerStores {
     }
     Known& known = Of(peer);
     const bool is_past = known.is_past_caches;
-    const bool is_trial = ++known.num_writes % kTryEvery == 0 || known.cost[!is_past] == 0;
+    const bool is_trial = ++known.num_writes % kTryEvery == 0 || !known.costs.Knows(!is_past);
     // Little is lost by a write past the caches where that is not the best, much by the reverse.
     const int64_t tried = !is_trial ? 0 : is_past ? std::min(kProbeBytes, num_bytes) : num_bytes;
     if (tried > 0) Time(known, !is_past, 0, tried, write);
     if (tried < num_bytes) Time(known, is_past, tried, num_bytes - tried, write);
-    known.is_past_caches = known.cost[true] > 0 && known.cost[false] > far_ * known.cost[true];
+    known.is_past_caches = known.costs.KnowsBoth() && known.costs.ThroughToPast() > far_;
   }
 
   // For what all peers read.
@@ -57,22 +59,18 @@ class PeerStores {
 
  private:
   static constexpr int64_t kTryEvery = 16;
-  // A thread that loses its core in the midst of a write says nothing of the write.
-  static constexpr double kMostSlower = 1.5;
 
   struct Known {
     bool is_past_caches = false;
     int64_t num_writes = 0;
-    double cost[2] = {0, 0};  // seconds per byte, through and past the caches; 0: not known
+    StoreCosts costs;
   };
 
   template <typename Write>
   void Time(Known& known, bool is_past_caches, int64_t begin, int64_t num_bytes, Write write) {
     const double start = now_();
     write(begin, num_bytes, is_past_caches);
-    const double took = (now_() - start) / static_cast<double>(num_bytes);
-    double& cost = known.cost[is_past_caches];
-    cost = cost == 0 ? took : std::min(took, kMostSlower * cost);
+    known.costs.Note(is_past_caches, (now_() - start) / static_cast<double>(num_bytes));
   }
 
   static double SteadySeconds() {

@@ -2,12 +2,13 @@
 #ifndef ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
 #define ADASUM_COLLECTIVES_STREAMING_STORE_POLICY_H_
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
+
+#include "cc/core/store_costs.h"
 
 namespace adasum {
 
@@ -30,9 +31,10 @@ class StreamingStorePolicy {
     Known& known = Of(kind);
     ++known.num_asked;
     if (known.num_asked <= kFirst) return known.num_asked % 2 == 0;
-    if (known.cost[0] == 0 || known.cost[1] == 0) return known.cost[1] == 0;
-    const bool is_better = known.cost[1] < known.cost[0];
-    const double loss = known.cost[!is_better] / known.cost[is_better];
+    if (!known.costs.KnowsBoth()) return !known.costs.Knows(true);
+    const double ratio = known.costs.ThroughToPast();
+    const bool is_better = ratio > 1;
+    const double loss = is_better ? ratio : 1 / ratio;
     return known.num_asked % TryEvery(loss) == 0 ? !is_better : is_better;
   }
 
@@ -41,24 +43,19 @@ class StreamingStorePolicy {
   void Note(const Kind& kind, bool uses_streaming_stores, double seconds) {
     Known& known = Of(kind);
     if (known.num_asked <= kFirst) return;
-    double& cost = known.cost[uses_streaming_stores ? 1 : 0];
-    const double now = seconds / static_cast<double>(kind.num_bytes);
-    // Whatever else happens on the host only adds to it.
-    cost = cost == 0 ? now : std::min(now, kMostSlower * cost);
+    known.costs.Note(uses_streaming_stores, seconds / static_cast<double>(kind.num_bytes));
   }
 
  private:
   // These also make memory that the later ones find, and say nothing.
   static constexpr int64_t kFirst = 2;
-  static constexpr double kMostSlower = 1.3;
-
   // The more the other way loses, the rarer it is tried. Odd numbers, since training repeats its
   // collectives in a short cycle, and multiples: ranks that know other times try together, too.
   static int64_t TryEvery(double loss) { return loss < 1.2 ? 13 : loss < 1.6 ? 13 * 5 : 13 * 15; }
 
   struct Known {
     int64_t num_asked = 0;
-    double cost[2] = {0, 0};  // seconds per byte, through and past the caches; 0: not known
+    StoreCosts costs;
   };
 
   Known& Of(const Kind& kind) {
