@@ -1,5 +1,6 @@
 #include "cc/collectives/allreduce.h"
 
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "cc/collectives/allreduce_execution.h"
 #include "cc/collectives/reduction_spec.h"
+#include "cc/core/segments.h"
 
 namespace adasum {
 
@@ -52,10 +54,22 @@ std::string Signature(const AllreduceTensors& tensors, const ReductionSpec& spec
 struct Plan {
   ReductionSpec spec;
   RequestKey key;
+  Segments segments;
+  int64_t enclosed_bytes;  // 0 where tensors don't go with the key
 };
 
+// Tensors that make a short vector, of one leaf a rank and one tree over all.
+int64_t EnclosedBytes(const AllreduceTensors& tensors, const ReductionSpec& spec,
+                      const Segments& segments) {
+  const bool is_plain = spec.inside == nullptr && tensors.device == nullptr &&
+                        tensors.norms == nullptr && tensors.inputs.size() == 1 &&
+                        tensors.replica_counts.empty();
+  const int64_t num_bytes = segments.num_elements() * ElementBytes(tensors.dtype);
+  return is_plain && num_bytes <= kShortBytes ? num_bytes : 0;
+}
+
 // Throws InvalidArgument.
-Plan MakePlan(const AllreduceTensors& tensors) {
+std::shared_ptr<const Plan> MakePlan(const AllreduceTensors& tensors) {
   const ReductionSpec spec =
       ReductionSpec::Parse(tensors.reduction, tensors.local_reduction, tensors.dtype);
   if (spec.inside != nullptr && tensors.device != nullptr) {
@@ -63,15 +77,18 @@ Plan MakePlan(const AllreduceTensors& tensors) {
                 "Expected tensors in host memory for a local reduction. Received: tensors on a "
                 "GPU. Run the op on the CPU.");
   }
-  return {spec, RequestKey(tensors.name, Signature(tensors, spec))};
+  Segments segments(NumElements(tensors.shapes));
+  const int64_t enclosed_bytes = EnclosedBytes(tensors, spec, segments);
+  return std::make_shared<const Plan>(Plan{spec, RequestKey(tensors.name, Signature(tensors, spec)),
+                                           std::move(segments), enclosed_bytes});
 }
 
 // The plans of the last few requests of a thread: a training step repeats them, and to write a
 // signature and take its digest takes longer than to swap a short vector.
 class RecentPlans {
  public:
-  // Stays until the next call. Throws InvalidArgument.
-  const Plan& Of(const AllreduceTensors& tensors) {
+  // Throws InvalidArgument.
+  std::shared_ptr<const Plan> Of(const AllreduceTensors& tensors) {
     for (const Entry& entry : entries_) {
       if (IsAlike(entry.tensors, tensors)) return entry.plan;
     }
@@ -98,7 +115,7 @@ class RecentPlans {
   };
   struct Entry {
     Description tensors;
-    Plan plan;
+    std::shared_ptr<const Plan> plan;
   };
 
   static Description Described(const AllreduceTensors& tensors) {
@@ -125,17 +142,33 @@ class RecentPlans {
   size_t next_ = 0;
 };
 
-const Plan& PlanOf(const AllreduceTensors& tensors) {
+// The caller has it: a thread that carries out requests may be asked for others' plans meanwhile.
+std::shared_ptr<const Plan> PlanOf(const AllreduceTensors& tensors) {
   thread_local RecentPlans recent;
   return recent.Of(tensors);
 }
 
-Request MakeRequest(AllreduceTensors tensors, Done done) {
-  const Plan& plan = PlanOf(tensors);
-  auto run = [tensors = std::move(tensors), spec = plan.spec](RequestContext& context) {
-    ExecuteAllreduce(tensors, spec, context);
-  };
-  return {plan.key, std::move(run), std::move(done)};
+// Packed, as they are enclosed.
+void WriteInputs(const AllreduceTensors& tensors, const Segments& segments, char* to) {
+  const int64_t element_bytes = ElementBytes(tensors.dtype);
+  segments.ForEach(segments.all(), [&](int64_t i, Range part) {
+    std::memcpy(to + part.begin * element_bytes, tensors.inputs[0][i], part.size() * element_bytes);
+  });
+}
+
+Request MakeRequest(AllreduceTensors given, Done done) {
+  const std::shared_ptr<const Plan> plan = PlanOf(given);
+  const auto tensors = std::make_shared<const AllreduceTensors>(std::move(given));
+  Request request{plan->key,
+                  [tensors, plan](RequestContext& context) {
+                    ExecuteAllreduce(*tensors, plan->spec, plan->segments, context);
+                  },
+                  std::move(done)};
+  if (plan->enclosed_bytes > 0) {
+    request.enclosure = {plan->enclosed_bytes,
+                         [tensors, plan](char* to) { WriteInputs(*tensors, plan->segments, to); }};
+  }
+  return request;
 }
 
 }  // namespace
@@ -149,13 +182,16 @@ void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done) 
 }
 
 void AllreduceAndWait(Communicator& communicator, const AllreduceTensors& tensors) {
-  const Plan& plan = PlanOf(tensors);
-  const ReductionSpec spec = plan.spec;
+  const std::shared_ptr<const Plan> kept = PlanOf(tensors);
   // Both stay here until it is done; two references need no memory of their own.
-  auto run = [&tensors, &spec](RequestContext& context) {
-    ExecuteAllreduce(tensors, spec, context);
+  const Plan& plan = *kept;
+  const auto run = [&tensors, &plan](RequestContext& context) {
+    ExecuteAllreduce(tensors, plan.spec, plan.segments, context);
   };
-  communicator.RunAndWait({plan.key, run, nullptr});
+  const auto write = [&tensors, &plan](char* to) { WriteInputs(tensors, plan.segments, to); };
+  Request request{plan.key, run, nullptr};
+  request.enclosure = {plan.enclosed_bytes, write};
+  communicator.RunAndWait(std::move(request));
 }
 
 }  // namespace adasum

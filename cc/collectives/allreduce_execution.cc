@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cc/algorithms/reduce_leaves.h"
+#include "cc/algorithms/whole_tree.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/traced_arithmetic.h"
 #include "cc/collectives/blocks.h"
@@ -30,12 +31,13 @@ std::vector<int> LeavesOf(const std::vector<int>& ranks, const LeafNumbers& numb
 
 class Execution {
  public:
-  Execution(const AllreduceTensors& tensors, const ReductionSpec& spec, RequestContext& context)
+  Execution(const AllreduceTensors& tensors, const ReductionSpec& spec, const Segments& segments,
+            RequestContext& context)
       : tensors_(tensors),
         spec_(spec),
         context_(context),
         state_(StateOf(context)),
-        segments_(NumElements(tensors.shapes)),
+        segments_(segments),
         num_replicas_(static_cast<int>(tensors.inputs.size())) {
     // A rank with a replica among ranks with one each is a leaf itself.
     if (num_replicas_ == 1 && tensors.replica_counts.empty()) return;
@@ -43,6 +45,7 @@ class Execution {
   }
 
   void Run() {
+    if (context_.enclosed.first != nullptr) return ReduceEnclosed();
     if (tensors_.norms != nullptr) {
       std::fill_n(tensors_.norms, segments_.size(), SquaredNorms());
     }
@@ -59,6 +62,24 @@ class Execution {
   }
 
  private:
+  // Nothing more is sent: all that the result is made of is here.
+  void ReduceEnclosed() {
+    const int64_t num_bytes = segments_.num_elements() * ElementBytes(tensors_.dtype);
+    std::vector<void*> vectors(context_.transport.size());
+    for (int rank = 0; rank < context_.transport.size(); ++rank) {
+      vectors[rank] = context_.enclosed.Of(rank);
+      if (context_.timeline == nullptr || rank == context_.transport.rank()) continue;
+      context_.timeline->Add("enclosed", Timeline::Clock::now(), rank, num_bytes);
+    }
+    if (state_.scratch.empty()) state_.scratch.resize(1);
+    CpuArithmetic cpu(KernelsOf(context_.topology.instruction_set), false);
+    TracedArithmetic traced(&cpu, context_.timeline);
+    const bool is_traced = context_.timeline != nullptr;
+    Arithmetic& arithmetic = is_traced ? static_cast<Arithmetic&>(traced) : cpu;
+    ReduceWholeTree({tensors_.dtype, segments_, tensors_.inputs[0], tensors_.outputs},
+                    {*spec_.across, context_.transport, arithmetic, state_.scratch[0]}, vectors);
+  }
+
   // Results are written to peers' memory where they lie in reach: a peer's cache may have the
   // lines, however few they are, but for those of inputs, which this rank has just read.
   bool MayDeliverPastCaches(int64_t num_bytes, bool is_in_reach) const {
@@ -189,7 +210,7 @@ class Execution {
   const ReductionSpec& spec_;
   RequestContext& context_;
   CollectiveState& state_;
-  const Segments segments_;
+  const Segments& segments_;
   const int num_replicas_;
   std::optional<LeafNumbers> numbers_;  // null where every rank is one leaf
 };
@@ -197,8 +218,8 @@ class Execution {
 }  // namespace
 
 void ExecuteAllreduce(const AllreduceTensors& tensors, const ReductionSpec& spec,
-                      RequestContext& context) {
-  Execution(tensors, spec, context).Run();
+                      const Segments& segments, RequestContext& context) {
+  Execution(tensors, spec, segments, context).Run();
 }
 
 }  // namespace adasum

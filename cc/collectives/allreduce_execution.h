@@ -4,13 +4,14 @@
 
 #include "cc/collectives/allreduce.h"
 #include "cc/collectives/reduction_spec.h"
+#include "cc/core/segments.h"
 #include "cc/engine/request.h"
 
 namespace adasum {
 
-// Collective. Throws Error.
+// Collective. `segments` are those of the tensors' shapes. Throws Error.
 void ExecuteAllreduce(const AllreduceTensors& tensors, const ReductionSpec& spec,
-                      RequestContext& context);
+                      const Segments& segments, RequestContext& context);
 
 }  // namespace adasum
 

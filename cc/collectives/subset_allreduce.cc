@@ -20,7 +20,7 @@ void AllreduceAmong(const std::vector<int>& members, const AllreduceTensors& ten
   RequestContext among{traced,           untraced, context.topology, context.waits,
                        context.timeline, *state,   context.passive};
   const ReductionSpec spec = ReductionSpec::Parse(tensors.reduction, "", tensors.dtype);
-  ExecuteAllreduce(tensors, spec, among);
+  ExecuteAllreduce(tensors, spec, Segments(NumElements(tensors.shapes)), among);
 }
 
 }  // namespace adasum

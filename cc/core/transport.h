@@ -37,6 +37,9 @@ constexpr int64_t kMostPosted = 64;
 constexpr int64_t kOwnBytes = int64_t{16} << 10;
 // So little that the number of messages is all that counts.
 constexpr int64_t kShortBytes = int64_t{4} << 10;
+// The longest message that goes to all at once (SwapWithAll): a short vector, and what is ahead of
+// it.
+constexpr int64_t kSwapBytes = kShortBytes + 64;
 // What a core's cache holds of each of the things that are read and written in one chunk, where
 // ranks read each other's memory.
 constexpr int64_t kCachedBytes = int64_t{256} << 10;
@@ -113,6 +116,17 @@ class Transport {
   // Up to how many bytes a vector is best swapped whole, by SendRecv; the same on all ranks. 0
   // where SendRecv can't carry what is reduced.
   virtual int64_t ShortBytes() const { return 0; }
+
+  // The longest message that SwapWithAll takes; 0 where there is no such thing. The same on all
+  // ranks.
+  virtual int64_t SwapBytes() const { return 0; }
+
+  // Sends one message to every other rank and receives one of each, all at once. How long they are
+  // only their senders know: rank r's is put at `received` + r * SwapBytes(), and its length in
+  // num_received[r]. This rank's own places stay as they are. A SendRecv that only sends may take
+  // part in another rank's SwapWithAll.
+  virtual void SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
+                           int64_t* num_received);
 
   // Whether a message of any peer waits to be received; between two collectives, when none of this
   // rank's own is under way. Never waits.

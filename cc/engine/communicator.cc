@@ -121,11 +121,12 @@ void Communicator::Interrupt() {
 
 void Communicator::RunInline(const std::function<bool()>& is_done) {
   DefaultFloats floats;
-  while (!is_done()) {
-    if (IsInterrupted()) FailAll(InterruptedError());
+  for (;;) {
     const Request* first = First();
     if (first == nullptr) break;  // closing, which fails the request; or it has failed
     Step(*first);
+    if (is_done()) break;
+    if (IsInterrupted()) FailAll(InterruptedError());
   }
   ReleaseEngine();
 }
@@ -156,7 +157,7 @@ void Communicator::Step(const Request& first) {
   try {
     if (RanAlone(first)) return;
     if (const std::optional<Error> broken = Broken()) return FailAll(*broken);
-    Decision decision = Negotiate(first.key);
+    Decision decision = Negotiate(first);
     if (decision.kind == Decision::Kind::kShutdown) {
       FailAll(Error(ErrorCode::kUnavailable, decision.message), Standing::kShutdown);
     } else if (decision.kind == Decision::Kind::kLookAgain) {
@@ -184,9 +185,10 @@ bool Communicator::RanAlone(const Request& first) {
   return true;
 }
 
-Decision Communicator::Negotiate(const RequestKey& first) {
+Decision Communicator::Negotiate(const Request& first) {
   TimelineSpan span(timeline_.get(), "negotiate");
-  return negotiation_.Decide(transport(), first, [this] { return PendingKeys(); });
+  return negotiation_.Decide(transport(), first.key, first.enclosure,
+                             [this] { return PendingKeys(); });
 }
 
 const Request* Communicator::AwaitFirst() {
@@ -236,7 +238,7 @@ void Communicator::Execute(const Decision& decision) {
     error = Error(ErrorCode::kInvalidArgument,
                   "rank " + std::to_string(rank_) + ": " + decision.message);
   } else {
-    error = CarryOut(request);
+    error = CarryOut(request, decision.enclosed);
   }
   Conclude(request, error);
 }
@@ -258,13 +260,15 @@ RequestContext Communicator::Context() {
   return {transport(), *transport_, topology_, *waits_, timeline_.get(), state_, passive_};
 }
 
-std::optional<Error> Communicator::CarryOut(const Request& request) {
-  if (timeline_) timeline_->Add("queue: " + request.key.name, request.enqueued, -1, 0);
+std::optional<Error> Communicator::CarryOut(const Request& request, const EnclosedByAll& enclosed) {
+  if (timeline_) timeline_->Add("queue: " + request.key.name(), request.enqueued, -1, 0);
   const auto begin = timeline_ ? Timeline::Clock::now() : Timeline::Clock::time_point();
   transport().Begin();
-  std::optional<Error> error = Run(request, Context());
+  RequestContext context = Context();
+  context.enclosed = enclosed;
+  std::optional<Error> error = Run(request, context);
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
-  if (timeline_) timeline_->Add(request.key.name, begin, -1, 0);
+  if (timeline_) timeline_->Add(request.key.name(), begin, -1, 0);
   // All was checked before the first byte, so that an error of one rank here is a lost peer or a
   // failing library: the ranks no longer stand at the same point. Before the caller hears of it,
   // who can't have another request accepted then.

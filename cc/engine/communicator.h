@@ -100,11 +100,11 @@ class Communicator {
   std::optional<Error> Broken();
   // Whether it needed no other rank, and is done.
   bool RanAlone(const Request& first);
-  Decision Negotiate(const RequestKey& first);
+  Decision Negotiate(const Request& first);
   std::vector<RequestKey> PendingKeys();
   void Execute(const Decision& decision);
   // Runs a request that all ranks agreed on, and returns its error.
-  std::optional<Error> CarryOut(const Request& request);
+  std::optional<Error> CarryOut(const Request& request, const EnclosedByAll& enclosed);
   RequestContext Context();
   // Takes a request out of the queue, and has it under way.
   Request Take(size_t index);

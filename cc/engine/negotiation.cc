@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 
 #include "cc/core/error.h"
 #include "cc/engine/rank_state.h"
 #include "cc/transport/dissemination.h"
 #include "cc/transport/gather.h"
+#include "cc/transport/peer_bytes.h"
 
 namespace adasum {
 namespace {
 
-using Digest = std::array<uint64_t, 2>;
+using Digest = RequestKey::Digest;
 
 // Two runs of FNV-1a from different starts; the zero byte keeps name and signature apart.
 Digest DigestOf(const std::string& name, const std::string& signature) {
@@ -37,16 +39,13 @@ std::string NameOf(const std::string& signature) {
 
 }  // namespace
 
-RequestKey::RequestKey(std::string name, std::string signature)
-    : name(name.empty() ? NameOf(signature) : std::move(name)),
-      signature(std::move(signature)),
-      digest(DigestOf(this->name, this->signature)) {}
+RequestKey::RequestKey(std::string name, std::string signature) {
+  if (name.empty()) name = NameOf(signature);
+  const Digest digest = DigestOf(name, signature);
+  texts_ = std::make_shared<const Texts>(Texts{std::move(name), std::move(signature), digest});
+}
 
 namespace {
-
-struct Extremes {
-  Digest least, greatest;
-};
 
 // What a rank that leaves sends in place of a digest. It is less than any digest, so that all ranks
 // of the round find it as the least.
@@ -59,20 +58,9 @@ std::string DescribeShutdown(const Digest& notice) {
          (notice[1] % 2 ? " has closed this communicator" : " has ended");
 }
 
-// The least and the greatest digest of all ranks. They are equal if and only if all digests are.
-Extremes ExtremesOfAll(Transport& transport, const Digest& mine) {
-  Extremes known{mine, mine}, theirs{mine, mine};
-  ForEachDisseminationRound(transport, [&](int to, int from) {
-    transport.SendRecv({to, &known, sizeof(known)}, {from, &theirs, sizeof(theirs)});
-    known.least = std::min(known.least, theirs.least);
-    known.greatest = std::max(known.greatest, theirs.greatest);
-  });
-  return known;
-}
-
 const RequestKey* FindName(const std::vector<RequestKey>& pending, const std::string& name) {
   for (const RequestKey& key : pending) {
-    if (key.name == name) return &key;
+    if (key.name() == name) return &key;
   }
   return nullptr;
 }
@@ -96,7 +84,7 @@ std::string Describe(const std::vector<std::string>& of_rank) {
 std::string DescribeUnlike(const std::vector<RankState>& ranks, const std::string& name) {
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
-    of_rank.push_back(FindName(state.pending, name)->signature);
+    of_rank.push_back(FindName(state.pending, name)->signature());
   }
   return "Expected '" + name +
          "' to be the same operation on every rank. Received: " + Describe(of_rank) +
@@ -107,8 +95,8 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
     const RequestKey& first = state.pending.front();
-    std::string name = first.name == NameOf(first.signature) ? "" : "'" + first.name + "' ";
-    of_rank.push_back(name + first.signature);
+    std::string name = first.name() == NameOf(first.signature()) ? "" : "'" + first.name() + "' ";
+    of_rank.push_back(name + first.signature());
   }
   return "Expected all ranks to come to the same operation, waited " + std::to_string(seconds) +
          " s. Received: " + Describe(of_rank) +
@@ -120,7 +108,7 @@ std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pendin
                             const Digest& notice) {
   std::string others =
       num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
-  return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name +
+  return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name() +
          "'" + others + ". Received: " + DescribeShutdown(notice) +
          ". Make all ranks run the same number of operations, so that none stops training or runs "
          "out of batches by itself, or end one that fails by an exception.";
@@ -130,7 +118,7 @@ std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pendin
 const RequestKey* FirstInCommon(const std::vector<RankState>& ranks) {
   for (const RequestKey& candidate : ranks[0].pending) {
     bool everywhere = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
-      return FindName(state.pending, candidate.name) != nullptr;
+      return FindName(state.pending, candidate.name()) != nullptr;
     });
     if (everywhere) return &candidate;
   }
@@ -139,16 +127,70 @@ const RequestKey* FirstInCommon(const std::vector<RankState>& ranks) {
 
 }  // namespace
 
+struct Negotiation::Extremes {
+  Digest least, greatest;
+
+  void Add(const Extremes& others) {
+    least = std::min(least, others.least);
+    greatest = std::max(greatest, others.greatest);
+  }
+};
+
+Negotiation::Extremes Negotiation::ExtremesByRounds(Transport& transport, const Digest& mine) {
+  Extremes known{mine, mine}, theirs{mine, mine};
+  ForEachDisseminationRound(transport, [&](int to, int from) {
+    transport.SendRecv({to, &known, sizeof(known)}, {from, &theirs, sizeof(theirs)});
+    known.Add(theirs);
+  });
+  return known;
+}
+
+// A message is a digest, and what is enclosed.
+Negotiation::Extremes Negotiation::ExtremesByMessagesToAll(Transport& transport, const Digest& mine,
+                                                           const Enclosure& enclosure) {
+  const int rank = transport.rank(), size = transport.size();
+  const int64_t stride = transport.SwapBytes();
+  messages_.resize(size * stride);
+  message_bytes_.assign(size, 0);
+  char* const own = messages_.data() + rank * stride;
+  const int64_t own_bytes = static_cast<int64_t>(sizeof(Digest)) + enclosure.num_bytes;
+  std::memcpy(own, &mine, sizeof(Digest));
+  if (enclosure.num_bytes > 0) enclosure.write(own + sizeof(Digest));
+  message_bytes_[rank] = own_bytes;
+  transport.SwapWithAll(own, own_bytes, messages_.data(), message_bytes_.data());
+  Extremes known{mine, mine};
+  for (int peer = 0; peer < size; ++peer) {
+    Digest theirs;
+    std::memcpy(&theirs, messages_.data() + peer * stride, sizeof(Digest));
+    const int64_t expected = theirs == mine ? own_bytes : static_cast<int64_t>(sizeof(Digest));
+    if (message_bytes_[peer] < expected) {
+      RefuseBytes(peer, "a request of " + std::to_string(expected) + " bytes",
+                  std::to_string(message_bytes_[peer]));
+    }
+    known.Add({theirs, theirs});
+  }
+  return known;
+}
+
 Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
+                             const Enclosure& enclosure,
                              const std::function<std::vector<RequestKey>()>& pending) {
-  const Extremes all = ExtremesOfAll(transport, first.digest);
+  const bool is_to_all = transport.SwapBytes() > 0;
+  const Extremes all = is_to_all ? ExtremesByMessagesToAll(transport, first.digest(), enclosure)
+                                 : ExtremesByRounds(transport, first.digest());
   if (IsShutdownNotice(all.least)) {
-    return {Decision::Kind::kShutdown, 0,
-            DescribeMissing(transport.rank(), first, pending().size(), all.least)};
+    return {Decision::Kind::kShutdown,
+            0,
+            DescribeMissing(transport.rank(), first, pending().size(), all.least),
+            {}};
   }
   if (all.least == all.greatest) {
     differing_since_ = {};
-    return {Decision::Kind::kRun, 0, ""};
+    Decision decision{Decision::Kind::kRun, 0, "", {}};
+    if (is_to_all && enclosure.num_bytes > 0) {
+      decision.enclosed = {messages_.data() + sizeof(Digest), transport.SwapBytes()};
+    }
+    return decision;
   }
   return Compare(transport, pending());
 }
@@ -162,18 +204,18 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
   const RequestKey* common = FirstInCommon(ranks);
   if (common != nullptr) {
     differing_since_ = {};
-    size_t index = FindName(pending, common->name) - pending.data();
+    size_t index = FindName(pending, common->name()) - pending.data();
     bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
-      return FindName(state.pending, common->name)->signature == common->signature;
+      return FindName(state.pending, common->name())->signature() == common->signature();
     });
-    if (alike) return {Decision::Kind::kRun, index, ""};
-    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name)};
+    if (alike) return {Decision::Kind::kRun, index, "", {}};
+    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name()), {}};
   }
   bool expired = std::any_of(ranks.begin(), ranks.end(),
                              [](const RankState& state) { return state.has_expired; });
-  if (!expired) return {Decision::Kind::kLookAgain, 0, ""};
+  if (!expired) return {Decision::Kind::kLookAgain, 0, "", {}};
   differing_since_ = {};
-  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds)};
+  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds), {}};
 }
 
 bool Negotiation::HasExpired() {
@@ -185,15 +227,27 @@ bool Negotiation::HasExpired() {
 
 void SendShutdownNotice(Transport& transport, ShutdownReason reason) {
   const Digest notice = ShutdownNoticeOf(transport.rank(), reason);
-  const Extremes mine{notice, notice};
-  std::vector<int> senders;
-  ForEachDisseminationRound(transport, [&](int, int from) { senders.push_back(from); });
-  transport.Conclude(senders, sizeof(mine));
+  const std::array<Digest, 2> extremes{notice, notice};
+  const bool is_to_all = transport.SwapBytes() > 0;
+  const int64_t num_bytes = is_to_all ? sizeof(notice) : sizeof(extremes);
+  std::vector<int> senders, receivers;
+  const auto note = [&](int to, int from) {
+    receivers.push_back(to);
+    senders.push_back(from);
+  };
+  if (is_to_all) {
+    for (int peer = 0; peer < transport.size(); ++peer) {
+      if (peer != transport.rank()) note(peer, peer);
+    }
+  } else {
+    ForEachDisseminationRound(transport, note);
+  }
+  transport.Conclude(senders, num_bytes);
   // All that a round has this rank send, and nothing that it would receive: a rank that waits for
   // this one depends on no third rank.
-  ForEachDisseminationRound(transport, [&](int to, int) {
-    transport.SendRecv({to, &mine, sizeof(mine)}, {0, nullptr, 0});
-  });
+  for (int peer : receivers) {
+    transport.SendRecv({peer, extremes.data(), num_bytes}, {0, nullptr, 0});
+  }
 }
 
 void ConcludeAfterShutdown(Transport& transport) { transport.Conclude({}, 0); }

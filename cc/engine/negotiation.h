@@ -1,8 +1,10 @@
 // How ranks agree, peer to peer and before the first byte of data, on what to do next.
 //
-// Each rank has a list of pending requests. One round of ceil(log2 P) small messages tells
-// everyone whether all ranks want the same thing first; it does not wait for any coordinator's
-// cycle. Only if they differ do the ranks show each other their whole lists and decide, all from
+// Each rank has a list of pending requests. One round of ceil(log2 P) small messages, or of one to
+// each other rank where they are few and share memory, tells everyone whether all ranks want the
+// same thing first; it does not wait for any coordinator's cycle. In a message to all there is room
+// for what a request works on, if that is little: then nothing more has to be sent. Only if they
+// differ do the ranks show each other their whole lists and decide, all from
 // the same table and hence all alike: run a request that everybody has, fail one that everybody
 // has with unlike tensors, or look again after a moment.
 #ifndef ADASUM_ENGINE_NEGOTIATION_H_
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,22 +25,50 @@ namespace adasum {
 
 // What ranks compare: the name says which requests belong together, the signature (operation,
 // dtype, shapes, ...) what must be equal.
-struct RequestKey {
+// Copies share their texts.
+class RequestKey {
+ public:
+  using Digest = std::array<uint64_t, 2>;
+
   // An empty name is made from the signature.
   RequestKey(std::string name, std::string signature);
 
-  std::string name;
-  std::string signature;
+  const std::string& name() const { return texts_->name; }
+  const std::string& signature() const { return texts_->signature; }
   // Of both; 128 bits, so that two unlike keys never look equal.
-  std::array<uint64_t, 2> digest;
+  const Digest& digest() const { return texts_->digest; }
+
+ private:
+  struct Texts {
+    std::string name;
+    std::string signature;
+    Digest digest;
+  };
+  std::shared_ptr<const Texts> texts_;
+};
+
+// What a request has its rank send with the key, where ranks send to all at once: so much that
+// room is left for the key in Transport::SwapBytes.
+struct Enclosure {
+  // Of all requests of the same key; 0 if there is nothing.
+  int64_t num_bytes = 0;
+  std::function<void(char* to)> write = {};
+};
+
+// What all ranks have enclosed. The bytes are the request's to change while it runs.
+struct EnclosedByAll {
+  char* first = nullptr;  // rank 0's; null if ranks have enclosed nothing
+  int64_t stride = 0;
+  char* Of(int rank) const { return first + rank * stride; }
 };
 
 struct Decision {
   // kShutdown: a rank has left, and all others know it. No request follows.
   enum class Kind { kRun, kFail, kLookAgain, kShutdown };
   Kind kind;
-  size_t index = 0;     // into this rank's pending list; for kRun and kFail
-  std::string message;  // for kFail: who passed what; for kShutdown: who left
+  size_t index = 0;             // into this rank's pending list; for kRun and kFail
+  std::string message;          // for kFail: who passed what; for kShutdown: who left
+  EnclosedByAll enclosed = {};  // for kRun; until the next round
 };
 
 class Negotiation {
@@ -45,18 +76,28 @@ class Negotiation {
   // `waits` must outlive this.
   explicit Negotiation(const WaitControl& waits) : waits_(waits) {}
 
-  // One round; collective. `first` is the oldest pending request of this rank, `pending` lists
-  // all of them, oldest first; it is called only if the ranks' first ones differ.
-  Decision Decide(Transport& transport, const RequestKey& first,
+  // One round; collective. `first` is the oldest pending request of this rank, and `enclosure` its;
+  // `pending` lists all of them, oldest first; it is called only if the ranks' first ones differ.
+  Decision Decide(Transport& transport, const RequestKey& first, const Enclosure& enclosure,
                   const std::function<std::vector<RequestKey>()>& pending);
 
  private:
+  using Digest = RequestKey::Digest;
+  struct Extremes;
+
+  // The least and the greatest digest of all ranks. They are equal if and only if all digests are.
+  static Extremes ExtremesByRounds(Transport& transport, const Digest& mine);
+  Extremes ExtremesByMessagesToAll(Transport& transport, const Digest& mine,
+                                   const Enclosure& enclosure);
   Decision Compare(Transport& transport, const std::vector<RequestKey>& pending);
   bool HasExpired();
 
   const WaitControl& waits_;
   // Since when the ranks have had no request in common; the epoch while they have.
   std::chrono::steady_clock::time_point differing_since_{};
+  // The messages of all ranks, their own too, and how long they are.
+  std::vector<char> messages_;
+  std::vector<int64_t> message_bytes_;
 };
 
 // How a rank leaves: the whole job, or this communicator only.

@@ -12,8 +12,8 @@ constexpr char kExpired[] = "expired";
 std::vector<std::string> ToTexts(const RankState& state) {
   std::vector<std::string> texts{state.has_expired ? kExpired : ""};
   for (const RequestKey& key : state.pending) {
-    texts.push_back(key.name);
-    texts.push_back(key.signature);
+    texts.push_back(key.name());
+    texts.push_back(key.signature());
   }
   return texts;
 }

@@ -37,6 +37,8 @@ struct RequestContext {
   // Makes the request with which this rank, while it has none of its own, joins those that others
   // begin. Empty until a request sets it. Of a communicator that then carries nothing else.
   std::function<Request()>& passive;
+  // What the ranks have enclosed with the request's key (Request::enclosure).
+  EnclosedByAll enclosed = {};
 };
 
 // Called exactly once; null for success. Must not throw.
@@ -55,6 +57,9 @@ struct Request {
   // Asked before ranks agree, on the thread that carries out requests: does what can be done
   // without them and returns true, or returns false. Empty where all need the others.
   std::function<bool(RequestContext&)> run_alone = {};
+  // Where it is sent with the key `run` finds it in the context; whether it is, all ranks know
+  // alike.
+  Enclosure enclosure = {};
 };
 
 }  // namespace adasum

@@ -21,7 +21,7 @@ Request RequestQueue::Take(size_t index) {
   Request request = std::move(pending_[index]);
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
   is_under_way_ = true;
-  taken_name_ = request.key.name;
+  taken_name_ = request.key.name();
   taken_enqueued_ = request.enqueued;
   return request;
 }
@@ -36,7 +36,7 @@ std::vector<WaitingRequest> RequestQueue::Waiting() const {
   std::vector<WaitingRequest> waiting;
   if (is_under_way_) waiting.push_back({taken_name_, seconds_since(taken_enqueued_), true});
   for (const Request& request : pending_) {
-    waiting.push_back({request.key.name, seconds_since(request.enqueued), false});
+    waiting.push_back({request.key.name(), seconds_since(request.enqueued), false});
   }
   return waiting;
 }

@@ -34,6 +34,11 @@ class HostTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int peer) const override { return IsShared(peer, 0); }
   int64_t ShortBytes() const override { return kShortBytes; }
+  int64_t SwapBytes() const override { return shm_->size() == size() ? shm_->SwapBytes() : 0; }
+  void SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
+                   int64_t* num_received) override {
+    shm_->SwapWithAll(bytes, num_bytes, received, num_received);
+  }
   // Blocks are short where ranks share memory (blocks.h), and the arithmetic on one part of a block
   // takes place while the next is on its way.
   int64_t ChunkBytes(int peer) const override {

@@ -163,29 +163,40 @@ bool ShmTransport::Pending::Progress() {
 }
 
 void ShmTransport::Pending::TrySend() {
-  ShmBox* box = Box(*transport_->own_, send_.peer);
-  uint64_t& num_sent = transport_->peers_[send_.peer].num_sent;
-  if (box->num_taken.load(std::memory_order_acquire) != num_sent) return;
-  int64_t num_bytes = std::min(send_.num_bytes - sent_bytes_, ShmBox::kPieceBytes);
-  std::memcpy(box->payload, static_cast<const char*>(send_.bytes) + sent_bytes_, num_bytes);
-  box->num_bytes = num_bytes;
-  box->num_put.store(++num_sent, std::memory_order_release);
-  sent_bytes_ += num_bytes;
+  const int64_t num_bytes = std::min(send_.num_bytes - sent_bytes_, ShmBox::kPieceBytes);
+  const char* next = static_cast<const char*>(send_.bytes) + sent_bytes_;
+  if (transport_->TryPut(send_.peer, next, num_bytes)) sent_bytes_ += num_bytes;
 }
 
 void ShmTransport::Pending::TryReceive() {
-  Peer& peer = transport_->peers_[recv_.peer];
-  ShmBox* box = Box(*peer.memory, transport_->rank_);
-  if (box->num_put.load(std::memory_order_acquire) == peer.num_received) return;
-  const int64_t num_bytes = box->num_bytes;
   const int64_t most = std::min(recv_.num_bytes - received_bytes_, ShmBox::kPieceBytes);
-  if (num_bytes < 0 || num_bytes > most) {
-    RefuseBytes(recv_.peer, "at most " + std::to_string(most) + " bytes",
+  char* next = static_cast<char*>(recv_.bytes) + received_bytes_;
+  const int64_t num_bytes = transport_->TryTake(recv_.peer, next, most);
+  if (num_bytes != kNone) received_bytes_ += num_bytes;
+}
+
+bool ShmTransport::TryPut(int peer, const void* bytes, int64_t num_bytes) {
+  ShmBox* box = Box(*own_, peer);
+  uint64_t& num_sent = peers_[peer].num_sent;
+  if (box->num_taken.load(std::memory_order_acquire) != num_sent) return false;
+  std::memcpy(box->payload, bytes, num_bytes);
+  box->num_bytes = num_bytes;
+  box->num_put.store(++num_sent, std::memory_order_release);
+  return true;
+}
+
+int64_t ShmTransport::TryTake(int rank, void* bytes, int64_t most_bytes) {
+  Peer& peer = peers_[rank];
+  ShmBox* box = Box(*peer.memory, rank_);
+  if (box->num_put.load(std::memory_order_acquire) == peer.num_received) return kNone;
+  const int64_t num_bytes = box->num_bytes;
+  if (num_bytes < 0 || num_bytes > most_bytes) {
+    RefuseBytes(rank, "at most " + std::to_string(most_bytes) + " bytes",
                 std::to_string(num_bytes));
   }
-  std::memcpy(static_cast<char*>(recv_.bytes) + received_bytes_, box->payload, num_bytes);
-  received_bytes_ += num_bytes;
+  std::memcpy(bytes, box->payload, num_bytes);
   box->num_taken.store(++peer.num_received, std::memory_order_release);
+  return num_bytes;
 }
 
 bool ShmTransport::HasArrived() {
@@ -201,6 +212,26 @@ void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Backoff backoff(waits_, "an exchange of shared memory",
                   recv.num_bytes > 0 ? recv.peer : send.peer);
   while (!pending.Progress()) backoff.Pause();
+}
+
+void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
+                               int64_t* num_received) {
+  static_assert(kSwapBytes <= ShmBox::kPieceBytes, "a message is one piece");
+  // All boxes are filled before any wait, so that the last rank to come waits for nobody.
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (rank_ + step) % size();
+    Backoff backoff(waits_, "an exchange", peer);
+    while (!TryPut(peer, bytes, num_bytes)) backoff.Pause();
+  }
+  for (int step = 1; step < size(); ++step) {
+    const int peer = (rank_ + size() - step) % size();
+    Backoff backoff(waits_, "an exchange", peer);
+    for (;;) {
+      num_received[peer] = TryTake(peer, received + peer * kSwapBytes, kSwapBytes);
+      if (num_received[peer] != kNone) break;
+      backoff.Pause();
+    }
+  }
 }
 
 const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {

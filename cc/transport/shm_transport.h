@@ -41,6 +41,11 @@ class ShmTransport : public Transport {
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
+  int64_t SwapBytes() const override {
+    return size() > 1 && size() <= kMostInSwap ? kSwapBytes : 0;
+  }
+  void SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
+                   int64_t* num_received) override;
   bool HasArrived() override;
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool requires_workspace() const override { return true; }
@@ -74,6 +79,9 @@ class ShmTransport : public Transport {
   };
 
  private:
+  // Among more ranks rounds of few messages are quicker than a message to each.
+  static constexpr int kMostInSwap = 8;
+
   // Sequence numbers of the pieces that went through a pair of boxes.
   struct Peer {
     std::unique_ptr<SharedMemory> memory;  // null for this rank itself
@@ -84,6 +92,11 @@ class ShmTransport : public Transport {
 
   // The box in `owner`'s memory through which `owner` sends to `receiver`.
   static ShmBox* Box(const SharedMemory& owner, int receiver);
+  // Puts a piece into the box for the peer; false while the one before it is there.
+  bool TryPut(int peer, const void* bytes, int64_t num_bytes);
+  // Takes a piece of at most so many bytes out of that rank's box; returns its length, or kNone.
+  int64_t TryTake(int rank, void* bytes, int64_t most_bytes);
+  static constexpr int64_t kNone = -1;
   int64_t WorkspaceBegin() const;
 
   const int rank_;

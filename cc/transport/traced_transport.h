@@ -22,6 +22,12 @@ class TracedTransport : public Transport {
     TimelineSpan span(timeline_, "message", Peer(send, recv), send.num_bytes);
     inner_->SendRecv(send, recv);
   }
+  int64_t SwapBytes() const override { return inner_->SwapBytes(); }
+  void SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
+                   int64_t* num_received) override {
+    TimelineSpan span(timeline_, "message to all", -1, num_bytes * (size() - 1));
+    inner_->SwapWithAll(bytes, num_bytes, received, num_received);
+  }
   const void* Exchange(const Send& send, const Recv& recv) override {
     TimelineSpan span(timeline_, "exchange", Peer(send, recv), send.num_bytes);
     return inner_->Exchange(send, recv);

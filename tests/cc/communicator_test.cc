@@ -76,11 +76,11 @@ TEST(RequestsOfOneNameKeepTheirOrder) {
 // Without a name: told apart by what they are, also where a long list differs only at its end.
 TEST(UnnamedRequestsMeetByTheirContent) {
   RequestKey nothing("", "sum of [3]");
-  CHECK_TRUE(nothing.digest == RequestKey("", "sum of [3]").digest);
-  CHECK_TRUE(nothing.digest != RequestKey("", "sum of [4]").digest);
+  CHECK_TRUE(nothing.digest() == RequestKey("", "sum of [3]").digest());
+  CHECK_TRUE(nothing.digest() != RequestKey("", "sum of [4]").digest());
   std::string shapes(10000, '3');
-  CHECK_TRUE(RequestKey("", shapes + "3").name != RequestKey("", shapes + "4").name);
-  CHECK_TRUE(RequestKey("", shapes).name.size() < 200);
+  CHECK_TRUE(RequestKey("", shapes + "3").name() != RequestKey("", shapes + "4").name());
+  CHECK_TRUE(RequestKey("", shapes).name().size() < 200);
   ForEachWorld({2, 3}, [](Wire wire, int size) {
     Ranks ranks(wire, size);
     ForEachRank(size, [&](int rank) {

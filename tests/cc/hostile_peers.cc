@@ -60,7 +60,8 @@ void Negotiate(Transport& transport) {
   const std::vector<RequestKey> pending{{"a", "sum of 1"}, {"b", "sum of 2"}};
   // As the communication thread: as long as the ranks have nothing in common.
   for (int round = 0; round < 3; ++round) {
-    const Decision decision = negotiation.Decide(transport, pending[0], [&] { return pending; });
+    const Decision decision =
+        negotiation.Decide(transport, pending[0], {}, [&] { return pending; });
     if (decision.kind != Decision::Kind::kLookAgain) return;
   }
 }

@@ -14,6 +14,7 @@ MOMENT_BYTES = 24
 MOST_DIRECT = 8
 CACHE_LINES = 4 * 64  # bytes; what parts of a vector of float32 are multiples of
 SHORT_BYTES = 4096  # shorter vectors are exchanged whole
+MOST_IN_SWAP = 8  # ranks of one host, which send them with the request's key
 BLOCK_ELEMENTS = 2**18  # a tensor of so many float32 fills a block of shared memory
 
 # Lists that travel in one piece, or in pieces of one tensor each.
@@ -77,6 +78,12 @@ def _by_doubling(rank, size, elements, num_moments):
     return ELEMENT_BYTES * elements * (folds + levels * (rank < 2**levels))
 
 
+def _enclosed(rank, size, elements, num_moments):
+    """A rank gives its vector to all others."""
+    del rank, num_moments
+    return (size - 1) * ELEMENT_BYTES * elements
+
+
 def _directly(rank, size, elements, num_moments):
     """A rank sends all parts but its own, its part of the result, and its inner products."""
 
@@ -100,7 +107,8 @@ def test_bytes_sent_are_those_of_the_schedule(sent, has_shared_memory):
     for name, sizes in LISTS.items():
         expected_of = _by_halving
         if ELEMENT_BYTES * sum(sizes) <= SHORT_BYTES:
-            expected_of = _by_doubling
+            is_enclosed = has_shared_memory and size <= MOST_IN_SWAP
+            expected_of = _enclosed if is_enclosed else _by_doubling
         elif _is_direct(has_shared_memory):
             expected_of = _directly
         # A block where no memory is shared holds all of them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tf_adasum.advise.machine import Cluster, Constants
-from tf_adasum.advise.schedule import NOBODY, Phase
+from tf_adasum.advise.schedule import MOST_IN_SWAP, NOBODY, Phase
 
 
 class Clocks:
@@ -79,6 +79,8 @@ class Clocks:
         """The round before a request, and all that ranks of several hosts agree on."""
         rounds = int(np.ceil(np.log2(max(len(self._host), 1))))
         is_near = (self._host == self._host[0]).all()
+        if is_near and len(self._host) <= MOST_IN_SWAP:
+            rounds = min(rounds, 1)  # a message to all
         self.seconds = self.seconds.max() + np.full_like(
             self.seconds, rounds * (self.near_round if is_near else self._far_round)
         )

@@ -13,15 +13,15 @@ import functools
 import numpy as np
 
 from tf_adasum.advise import schedule
+from tf_adasum.advise.block import Block
 from tf_adasum.advise.clocks import Clocks
 from tf_adasum.advise.machine import Cluster, Constants, Passes
-from tf_adasum.advise.schedule import ELEMENT_BYTES, Phase
+from tf_adasum.advise.schedule import ELEMENT_BYTES
 
 _CACHED_BYTES = 256 << 10  # a chunk where ranks share memory
 _POSTED_BYTES = 2 << 20  # and where none do
 _SHARED_BLOCK_BYTES = 1 << 20
 _MESSAGE_BYTES = 64 << 20
-_PACKED_CHUNKS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +66,8 @@ class Model:
             sizes: float32 elements of each tensor.
             reduction: "adasum" or "sum".
         """
+        if self._is_enclosed(sizes):
+            return self._enclosed(sizes, reduction)
         return self._negotiation() + self._of_list(sizes, reduction, self._hosts)
 
     def hierarchical(self, sizes: list[int]) -> Prediction:
@@ -105,6 +107,24 @@ class Model:
         seconds = clocks.seconds.max() + self._constants.call_us * 1e-6
         return Prediction(seconds, nothing, nothing)
 
+    def _is_enclosed(self, sizes: list[int]) -> bool:
+        """Whether the list goes with the request's key: it is short, and few ranks share memory."""
+        if not self._cluster.shares_memory or self._cluster.hosts > 1:
+            return False
+        is_short = 0 < ELEMENT_BYTES * sum(sizes) <= schedule.SHORT_BYTES
+        return is_short and 1 < self._cluster.size <= schedule.MOST_IN_SWAP
+
+    def _enclosed(self, sizes: list[int], reduction: str) -> Prediction:
+        """Every rank combines all vectors."""
+        phase = schedule.enclosed(self._cluster.size, sum(sizes))
+        passes = self._constants.hot
+        each = passes.products(2) + passes.combine if reduction == "adasum" else passes.add
+        clocks = self._clocks(self._hosts)
+        clocks.negotiate()
+        clocks.work(2 * phase.combined_bytes * each)
+        seconds = clocks.seconds.max() + self._constants.call_us * 1e-6
+        return Prediction(seconds, phase.sent_bytes, phase.messages)
+
     def _of_list(
         self, sizes: list[int], reduction: str, hosts: np.ndarray, link_share: float = 1.0
     ) -> Prediction:
@@ -134,7 +154,7 @@ class Model:
         else:
             phases = schedule.halving(size, elements, variables, chunk)
         clocks = self._clocks(hosts, link_share)
-        block = _Block(clocks, self._passes_over(elements, coldness), chunk, variables > 0, size)
+        block = Block(clocks, self._passes_over(elements, coldness), chunk, variables > 0, size)
         nothing = np.zeros(size, int)
         sent_bytes, messages = nothing, nothing
         for phase in phases:
@@ -202,79 +222,6 @@ class Model:
         others = per_host - 1
         spread = Prediction(clocks.seconds.max(), others * ELEMENT_BYTES * runs, others * chunks)
         return spread + self._barriers(rounds)
-
-
-class _Block:
-    """One block on its way through the phases."""
-
-    def __init__(
-        self, clocks: Clocks, passes: Passes, chunk_bytes: int, has_moments: bool, size: int
-    ):
-        self.clocks = clocks
-        self._passes = passes
-        self._chunk_bytes = chunk_bytes
-        self._has_moments = has_moments
-        self._size = size
-        self._last = schedule.levels_of(size) - 1
-
-    def take(self, phase: Phase) -> None:
-        """Goes through one phase, and what each rank computes in it."""
-        if phase.kind in ("offer", "grams", "results"):
-            self._direct(phase)
-        elif phase.kind in ("halves", "fold", "swap"):
-            self._combine(phase)
-        elif phase.kind == "moments":
-            self.clocks.meet(phase)
-        else:
-            self._deliver(phase)
-
-    def _combine(self, phase: Phase) -> None:
-        """Packs, exchanges, finds the moments and combines what it keeps."""
-        is_first = phase.kind == "fold" or phase.level == 0
-        packed = phase.sent_bytes * self._passes.pack * is_first
-        is_near = ~self.clocks.is_far(phase)
-        is_twice = is_near & (phase.messages > _PACKED_CHUNKS) & self._has_moments
-        self.clocks.work(packed * (1 + is_twice))
-        kept = 2 * phase.combined_bytes
-        of_moments = kept * self._passes.products(2) * self._has_moments
-        self.clocks.meet(phase, self.clocks.turns(of_moments))
-        self._finish_last_chunk(phase, of_moments)
-        each = self._passes.combine if self._has_moments else self._passes.add
-        is_returned_meanwhile = (phase.kind == "halves") & (phase.level == self._last)
-        self.clocks.work(kept * each * np.where(is_returned_meanwhile & ~is_near, 0, 1))
-
-    def _deliver(self, phase: Phase) -> None:
-        """Fetches results; those of later levels are kept for the peers of earlier ones."""
-        is_far = self.clocks.is_far(phase)
-        copies = np.where(~is_far & (phase.level > 0), 2, 1)
-        delivered = phase.combined_bytes * self._passes.deliver * copies
-        if phase.kind == "gather" and phase.level == self._last:
-            each = self._passes.combine if self._has_moments else self._passes.add
-            delivered = delivered + 2 * phase.sent_bytes * each * is_far
-        self.clocks.meet(phase, self.clocks.turns(delivered))
-        self._finish_last_chunk(phase, delivered)
-
-    def _finish_last_chunk(self, phase: Phase, nanoseconds: np.ndarray) -> None:
-        """What can't be done before the last bytes are there, between hosts."""
-        chunks = np.maximum(1, phase.combined_bytes / self._chunk_bytes)
-        self.clocks.work(np.where(self.clocks.is_far(phase), nanoseconds / chunks, 0))
-
-    def _direct(self, phase: Phase) -> None:
-        clocks, passes = self.clocks, self._passes
-        rounds = phase.messages.max() / (self._size - 1)
-        if phase.kind == "offer":
-            slots = min(max(2, _PACKED_CHUNKS // (self._size - 1)), max(rounds, 1))
-            is_packed_twice = self._has_moments and not clocks.is_spread
-            again = (rounds - slots) / max(rounds, 1) if is_packed_twice else 0
-            whole = phase.sent_bytes.max() + phase.combined_bytes.max()
-            clocks.work(phase.sent_bytes * passes.pack * (1 + again))
-            if self._has_moments:
-                clocks.work(whole * (passes.products(self._size) + passes.combine))
-            else:
-                clocks.work(whole * passes.add)
-        elif phase.kind == "results":
-            clocks.work(phase.combined_bytes * passes.deliver)
-        clocks.meet_all(max(rounds, 1), phase.sent_bytes)
 
 
 def _on_hosts(of_one: Prediction, hosts: int) -> Prediction:

@@ -2,9 +2,10 @@
 
 The integers of cc/algorithms/schedule.h, halving.cc, direct.cc, network_direct.cc and
 recursive_doubling.cc, for all ranks at once; //tests/scale:schedule_test holds them equal to what
-the C++ algorithms send. A message is one call of the transport that sends something; barriers are
-not counted, here and there. Tensors in the arena, which ranks of a host read where they lie
-(cc/algorithms/zero_copy.h), are not modelled: all is packed here.
+the C++ algorithms send, and tests/mpi/predicted_bytes_test.py what is enclosed (whole_tree.h). A
+message is one call of the transport that sends something; barriers are not counted, here and there.
+Tensors in the arena, which ranks of a host read where they lie (cc/algorithms/zero_copy.h), are not
+modelled: all is packed here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ ELEMENT_BYTES = 4
 MOMENT_BYTES = 24
 SHORT_BYTES = 4096  # up to here vectors are swapped whole
 MOST_DIRECT = 8
+MOST_IN_SWAP = 8  # ranks of one host, which send what is short to all with the request's key
 NOBODY = -1
 
 
@@ -27,7 +29,8 @@ class Phase:
     """What happens between two waits; arrays have one entry per rank.
 
     Attributes:
-        kind: "fold", "halves", "moments", "gather", "return", "swap", "offer", "grams", "results".
+        kind: "fold", "halves", "moments", "gather", "return", "swap", "enclosed", "offer", "grams",
+            "results".
         peer: whom the rank exchanges with, or NOBODY; all others of its group in a direct phase.
         sent_bytes: what the rank sends.
         messages: in how many messages.
@@ -86,6 +89,13 @@ def doubling(size: int, elements: int) -> Iterator[Phase]:
         peer = np.where(rank < power, rank ^ 2**level, NOBODY)
         yield _whole("swap", peer, ELEMENT_BYTES * elements, level=level)
     yield from _fold("return", size, elements, SHORT_BYTES)
+
+
+def enclosed(size: int, elements: int) -> Phase:
+    """Short vectors that go with the request's key, to all: cc/algorithms/whole_tree.cc."""
+    ones = np.ones(size, int)
+    num_bytes = (size - 1) * ELEMENT_BYTES * elements * ones
+    return Phase("enclosed", NOBODY * ones, num_bytes, (size - 1) * ones, num_bytes)
 
 
 def direct(size: int, elements: int, variables: int, chunk_bytes: int) -> Iterator[Phase]:
