@@ -60,39 +60,51 @@ std::string Obstacle(const py::array& array) {
   return "";
 }
 
-// The arrays as they are. Throws InvalidArgument unless each can be reduced in place.
-std::vector<py::array> CheckedArrays(int rank, const py::list& objects) {
-  std::vector<py::array> arrays;
-  for (const py::handle& object : objects) {
-    if (!py::isinstance<py::array>(object)) {
-      Refuse(rank,
-             "Expected NumPy arrays. Received: " + std::string(py::str(py::type::of(object))) +
-                 ". Pass np.asarray(x), which is then reduced in place.");
-    }
-    arrays.push_back(py::reinterpret_borrow<py::array>(object));
-    const std::string obstacle = Obstacle(arrays.back());
-    if (obstacle.empty()) continue;
+// Adds an array to the tensors, behind `number` others. Throws InvalidArgument unless it can be
+// reduced in place, with them.
+void Add(int rank, const py::handle& object, size_t number, AllreduceTensors* tensors) {
+  if (!py::isinstance<py::array>(object)) {
+    Refuse(rank, "Expected NumPy arrays. Received: " + std::string(py::str(py::type::of(object))) +
+                     ". Pass np.asarray(x), which is then reduced in place.");
+  }
+  auto array = py::reinterpret_borrow<py::array>(object);
+  const std::string obstacle = Obstacle(array);
+  if (!obstacle.empty()) {
     Refuse(rank,
            "Expected arrays that are writeable, C-contiguous, aligned and of this machine's "
            "byte order, to be reduced in place. Received: array " +
-               std::to_string(arrays.size() - 1) + ", which is " + obstacle +
+               std::to_string(number) + ", which is " + obstacle +
                ". Pass a copy of it: np.array(x, x.dtype.newbyteorder('='), order='C').");
   }
-  return arrays;
+  const DType dtype = ParseOn(rank, [&] { return DTypeOf(array); });
+  if (number == 0) tensors->dtype = dtype;
+  if (dtype != tensors->dtype) {
+    Refuse(rank, std::string("Expected arrays of one dtype. Received: ") +
+                     DTypeName(tensors->dtype) + " and " + DTypeName(dtype) +
+                     ". Reduce them in two calls.");
+  }
+  tensors->shapes[number].assign(array.shape(), array.shape() + array.ndim());
+  tensors->inputs[0][number] = array.data();
+  tensors->outputs[number] = array.mutable_data();
 }
 
 // Throws InvalidArgument if two arrays have memory in common: each would be reduced into the other.
-void CheckApart(int rank, const std::vector<py::array>& arrays) {
-  if (arrays.size() == 1) return;
+void CheckApart(int rank, const AllreduceTensors& tensors) {
+  if (tensors.shapes.size() == 1) return;
+  const std::vector<int64_t> num_elements = NumElements(tensors.shapes);
+  const auto end_of = [&](const char* begin, size_t i) {
+    return begin + num_elements[i] * ElementBytes(tensors.dtype);
+  };
   std::vector<std::pair<const char*, size_t>> begins;
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    if (arrays[i].nbytes() > 0) begins.push_back({static_cast<const char*>(arrays[i].data()), i});
+  for (size_t i = 0; i < num_elements.size(); ++i) {
+    if (num_elements[i] == 0) continue;
+    begins.push_back({static_cast<const char*>(tensors.inputs[0][i]), i});
   }
   std::sort(begins.begin(), begins.end());
   for (size_t k = 1; k < begins.size(); ++k) {
     const auto& [before, i] = begins[k - 1];
     const auto& [begin, j] = begins[k];
-    if (before + arrays[i].nbytes() <= begin) continue;
+    if (end_of(before, i) <= begin) continue;
     Refuse(rank, "Expected arrays without common memory. Received: arrays " +
                      std::to_string(std::min(i, j)) + " and " + std::to_string(std::max(i, j)) +
                      ", which share some. Pass each array once, and a copy of what overlaps.");
@@ -101,25 +113,26 @@ void CheckApart(int rank, const std::vector<py::array>& arrays) {
 
 }  // namespace
 
-void AllreduceArrays(Communicator& communicator, const py::list& objects,
+void AllreduceArrays(Communicator& communicator, const py::object& arrays,
                      const std::string& reduction, const std::string& name) {
-  if (objects.empty()) return;
+  const bool is_one = py::isinstance<py::array>(arrays);
+  // What the caller has a list of stays until the end, whatever becomes of the list.
+  const py::tuple kept = is_one ? py::tuple() : py::tuple(arrays);
+  const size_t count = is_one ? 1 : kept.size();
+  if (count == 0) return;
   const int rank = communicator.rank();
-  std::vector<py::array> arrays = CheckedArrays(rank, objects);
-  CheckApart(rank, arrays);
-  const DType dtype = ParseOn(rank, [&] { return DTypeOf(arrays[0]); });
-  ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", dtype); });
-  AllreduceTensors tensors{name, reduction, dtype, {}, {{}}, {}};
-  for (py::array& array : arrays) {
-    const DType other = ParseOn(rank, [&] { return DTypeOf(array); });
-    if (other != dtype) {
-      Refuse(rank, std::string("Expected arrays of one dtype. Received: ") + DTypeName(dtype) +
-                       " and " + DTypeName(other) + ". Reduce them in two calls.");
-    }
-    tensors.shapes.emplace_back(array.shape(), array.shape() + array.ndim());
-    tensors.inputs[0].push_back(array.data());
-    tensors.outputs.push_back(array.mutable_data());
+  // Its vectors keep their memory from call to call: to take it anew takes as long as a message.
+  thread_local AllreduceTensors tensors{"", "", DType::kFloat32, {}, {{}}, {}};
+  tensors.name = name;
+  tensors.reduction = reduction;
+  tensors.shapes.resize(count);
+  tensors.inputs[0].resize(count);
+  tensors.outputs.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Add(rank, is_one ? py::handle(arrays) : py::handle(kept[i]), i, &tensors);
   }
+  CheckApart(rank, tensors);
+  ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", tensors.dtype); });
   py::gil_scoped_release no_lock;
   AllreduceAndWait(communicator, tensors);
 }

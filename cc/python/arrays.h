@@ -10,9 +10,9 @@
 
 namespace adasum {
 
-// Reduces a list of arrays of one dtype over all ranks, on the calling thread and without the
-// interpreter's lock. Throws Error.
-void AllreduceArrays(Communicator& communicator, const pybind11::list& objects,
+// Reduces an array, or a list of arrays of one dtype, over all ranks, on the calling thread and
+// without the interpreter's lock. Throws Error.
+void AllreduceArrays(Communicator& communicator, const pybind11::object& arrays,
                      const std::string& reduction, const std::string& name);
 
 }  // namespace adasum

@@ -1,6 +1,7 @@
 // The pybind11 module: communicators for Python, and simulate(). Errors of the library become
 // Python exceptions here, and nowhere else.
 
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -45,13 +46,15 @@ class PyCommunicator {
   }
   const HostRanks& hosts() const { return group_->communicator().topology().hosts; }
   void Close() { Unregister(id_); }
-  void AllreduceArrays(const py::list& arrays, const std::string& reduction,
+  void AllreduceArrays(const py::object& arrays, const std::string& reduction,
                        const std::string& name) {
     try {
       adasum::AllreduceArrays(group_->communicator(), arrays, reduction, name);
     } catch (const Error& error) {
       if (error.needs_memory_kept()) {
-        for (const py::handle& array : arrays) array.inc_ref();  // until the process ends
+        // Until the process ends.
+        const bool is_one = py::isinstance<py::array>(arrays);
+        (is_one ? py::object(arrays) : py::object(py::tuple(arrays))).release();
         new std::shared_ptr<Group>(group_);
       }
       throw;

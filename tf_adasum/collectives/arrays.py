@@ -9,12 +9,14 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_name
 from tf_adasum.collectives.refusals import refusal, shown
 
+_NAME = "allreduce_arrays"
+
 
 def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
-    name: str = "allreduce_arrays",
+    name: str = _NAME,
 ) -> None:
     """Reduces NumPy arrays over all ranks, in place, each array by itself.
 
@@ -45,11 +47,12 @@ def allreduce_arrays(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    communicator = checked_group(communicator, name)
+    communicator = checked_group(communicator, None if name is _NAME else name)
     check_name(reduction)
-    try:
-        listed = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
-    except Exception as error:  # a tensor's, say
-        line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
-        raise TypeError(line) from error
-    communicator.allreduce_arrays(listed, reduction, name)
+    if not isinstance(arrays, np.ndarray):
+        try:
+            arrays = list(arrays)
+        except Exception as error:  # a tensor's, say
+            line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
+            raise TypeError(line) from error
+    communicator.allreduce_arrays(arrays, reduction, name)

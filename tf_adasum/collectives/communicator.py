@@ -40,6 +40,9 @@ class Communicator:
             expected = "what makes a Communicator: world() or the split() of another one"
             raise TypeError(refusal(expected, shown(lib_communicator), "Call one of these."))
         self._lib = lib_communicator
+        # What `tf_adasum.allreduce_arrays` does, for this group; of an array or a list of arrays.
+        # The library's own function: one of Python around it would take a tenth of a short call.
+        self.allreduce_arrays = lib_communicator.allreduce_arrays
         # Of the variables whose initial values this group agreed on, whatever strategy made them.
         self.variable_numbers = VariableNumbers()
         self._handles: dict[str, tf.Tensor] = {}
@@ -147,10 +150,6 @@ class Communicator:
             raise TypeError(refusal("a str of Unicode as name of a split", shown(name), advice))
         part = self._lib.split(color, key, name, _as_texts({} if options is None else options))
         return None if part is None else Communicator(part)
-
-    def allreduce_arrays(self, arrays: list, reduction: str, name: str) -> None:
-        """What `tf_adasum.allreduce_arrays` does, for this group."""
-        self._lib.allreduce_arrays(arrays, reduction, name)
 
     def close(self) -> None:
         """Ends this rank's part in the group.

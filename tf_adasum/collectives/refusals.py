@@ -54,7 +54,7 @@ def refusal(expected: str, received: str, advice: str) -> str:
 def is_text(value: Any) -> bool:
     """Whether it is a str that libraries in C++ can take: no half of a surrogate pair."""
     try:
-        return isinstance(value, str) and value.encode() is not None
+        return isinstance(value, str) and (value.isascii() or value.encode() is not None)
     except UnicodeEncodeError:
         return False
 
