@@ -19,11 +19,13 @@ struct BroadcastTensors {
   std::vector<int64_t> num_bytes;
 };
 
-// Copies the root's bytes to all ranks of `transport`; collective.
+// Copies the root's bytes to all ranks of `transport`; collective. Where all of them share memory
+// they read long buffers there; others travel down a tree of messages.
 void Broadcast(Transport& transport, int root, const std::vector<void*>& buffers,
                const std::vector<int64_t>& sizes);
 
-// The same as a request. `done` is the caller's to set.
+// The same as a request; where hosts have several ranks to one of each host first. `done` is the
+// caller's to set.
 Request BroadcastRequest(BroadcastTensors tensors);
 
 }  // namespace adasum

@@ -55,7 +55,8 @@ void SetInterruptQuestion(bool (*ask)());
 bool IsInterrupted();
 Error InterruptedError();
 
-// One wait. Call Pause() in a loop until the awaited thing is there.
+// One wait. Call Pause() in a loop until the awaited thing is there, and Restart() if a part of it
+// is.
 class Backoff {
  public:
   // `what` names the wait in the error; it must outlive this object.
@@ -70,6 +71,7 @@ class Backoff {
     if (++num_pauses_ <= waits_.hot_pauses) return Relax();
     PauseCold();
   }
+  void Restart() { num_pauses_ = 0; }
 
  private:
   static void Relax() {

@@ -140,8 +140,8 @@ class Transport {
   // come, which nobody looks at, and nothing else of anybody. Does not wait.
   virtual void Conclude(const std::vector<int>& /*peers*/, int64_t /*num_bytes*/) {}
 
-  // Whether bytes handed to Exchange have to lie in Workspace memory; the same on all ranks. Which
-  // peers read them there, CanRead says.
+  // Whether bytes handed to Exchange have to lie in Workspace memory, or where Locate finds them;
+  // the same on all ranks. Which peers read them there, CanRead says.
   virtual bool requires_workspace() const { return false; }
 
   // Whether messages were given up that the network may still read from where they were sent, or

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "cc/collectives/broadcast.h"
 #include "cc/ops/request_op.h"
 
@@ -17,24 +15,26 @@ class BroadcastOp : public RequestOp {
   }
 
  private:
-  // The outputs start as copies of the inputs; the root sends from its own.
+  // The root's outputs are its inputs, from which it sends.
   absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
                                       const Communicator& communicator) const override {
     if (root_ < 0 || root_ >= communicator.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("Expected a root in [0, ", communicator.size(), "). Received: ", root_));
     }
+    const bool is_root = root_ == communicator.rank();
     BroadcastTensors tensors{name(), "", static_cast<int>(root_), {}, {}};
     for (int i = 0; i < context->num_outputs(); ++i) {
       const Tensor& input = context->input(1 + i);
       Tensor* output = nullptr;
-      TF_RETURN_IF_ERROR(context->allocate_output(i, input.shape(), &output));
-      if (input.TotalBytes() > 0) {
-        std::memcpy(output->data(), input.data(), input.TotalBytes());
+      if (is_root) {
+        context->set_output(i, input);
+      } else {
+        TF_RETURN_IF_ERROR(context->allocate_output(i, input.shape(), &output));
       }
       absl::StrAppend(&tensors.signature, i == 0 ? "" : ", ", DataTypeString(input.dtype()),
                       input.shape().DebugString());
-      tensors.buffers.push_back(output->data());
+      tensors.buffers.push_back(is_root ? input.data() : output->data());
       tensors.num_bytes.push_back(static_cast<int64_t>(input.TotalBytes()));
     }
     return BroadcastRequest(std::move(tensors));

@@ -42,7 +42,7 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
     shm_done = shm_done || shm.Progress();
     mpi_done = mpi_done || mpi.Progress();
     if (shm_done && mpi_done) return;
-    backoff.Pause();
+    !shm_done&& shm.has_moved() ? backoff.Restart() : backoff.Pause();
   }
 }
 

@@ -47,8 +47,9 @@ uint64_t RandomToken() {
 // Where in the sender's file a large message lies.
 struct FileOffset {
   int64_t offset;
-  int64_t file_bytes;
+  int64_t file_bytes;  // or kInArena, which is a file of its own
 };
+constexpr int64_t kInArena = -1;
 
 struct FileAddress {
   int fd = -1;  // -1: there is none
@@ -157,8 +158,10 @@ ShmTransport::Pending::Pending(ShmTransport* transport, const Send& send, const 
     : transport_(transport), send_(send), recv_(recv) {}
 
 bool ShmTransport::Pending::Progress() {
+  const int64_t moved_before = sent_bytes_ + received_bytes_;
   if (sent_bytes_ < send_.num_bytes) TrySend();
   if (received_bytes_ < recv_.num_bytes) TryReceive();
+  has_moved_ = sent_bytes_ + received_bytes_ > moved_before;
   return sent_bytes_ == send_.num_bytes && received_bytes_ == recv_.num_bytes;
 }
 
@@ -211,7 +214,7 @@ void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
   Backoff backoff(waits_, "an exchange of shared memory",
                   recv.num_bytes > 0 ? recv.peer : send.peer);
-  while (!pending.Progress()) backoff.Pause();
+  while (!pending.Progress()) pending.has_moved() ? backoff.Restart() : backoff.Pause();
 }
 
 void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
@@ -241,11 +244,17 @@ const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
     mine.offset = static_cast<const char*>(send.bytes) - own_->base();
     send_bytes = sizeof(mine);
     if (mine.offset < newest_begin_ || mine.offset + send.num_bytes > newest_end_) {
-      throw Error(ErrorCode::kInternal, "Expected bytes of the workspace to exchange.");
+      mine = {shares_tensors_ ? Locate(send.bytes, send.num_bytes) : -1, kInArena};
+      if (mine.offset < 0) {
+        throw Error(ErrorCode::kInternal, "Expected bytes of the workspace to exchange.");
+      }
     }
   }
   SendRecv({send.peer, &mine, send_bytes}, {recv.peer, &theirs, recv_bytes});
   if (recv.num_bytes == 0) return recv.bytes;
+  if (theirs.file_bytes == kInArena && shares_tensors_) {
+    return Located(recv.peer, theirs.offset, recv.num_bytes);
+  }
   SharedMemory& memory = *peers_[recv.peer].memory;
   memory.Follow(theirs.file_bytes);
   if (theirs.offset < 0 || theirs.offset > memory.size() - recv.num_bytes) {

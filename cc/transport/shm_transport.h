@@ -37,7 +37,8 @@ class ShmTransport : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
   void SendRecv(const Send& send, const Recv& recv) override;
-  // Sends an address only; `send.bytes` must lie in this rank's newest workspace.
+  // Sends an address only; `send.bytes` must lie in this rank's newest workspace, or, where ranks
+  // share tensors, in its arena.
   const void* Exchange(const Send& send, const Recv& recv) override;
   bool CanRead(int) const override { return true; }
   int64_t ShortBytes() const override { return kShortBytes; }
@@ -66,6 +67,8 @@ class ShmTransport : public Transport {
     Pending(ShmTransport* transport, const Send& send, const Recv& recv);
     // Moves what can be moved without waiting; true when both ways are done.
     bool Progress();
+    // Whether the last Progress has moved anything.
+    bool has_moved() const { return has_moved_; }
 
    private:
     void TrySend();
@@ -76,6 +79,7 @@ class ShmTransport : public Transport {
     Recv recv_;
     int64_t sent_bytes_ = 0;
     int64_t received_bytes_ = 0;
+    bool has_moved_ = false;
   };
 
  private:

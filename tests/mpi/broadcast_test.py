@@ -61,3 +61,39 @@ def test_inputs_stay_as_they_are():
 def test_root_outside_of_the_ranks(root):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"Received: {root}"):
         adasum.broadcast(tf.zeros(2), root=root)
+
+
+LONG_SHAPES = [(3,), (70_000,), (2_000_000,), (0,), (1_100_000,)]
+
+
+def _check_long_tensors(communicator):
+    """Longer than messages: read where they lie, or in pieces, by ranks that share memory."""
+    for root in range(adasum.size()):
+        mine = [_of_rank(adasum.rank(), shape, "float32") for shape in LONG_SHAPES]
+        results = adasum.broadcast(mine, root=root, communicator=communicator)
+        for shape, result in zip(LONG_SHAPES, results, strict=True):
+            np.testing.assert_array_equal(result, _of_rank(root, shape, "float32"))
+
+
+@pytest.mark.parametrize("options", [{}, {"zero_copy": False}, {"shared_memory": False}])
+def test_long_tensors(options):
+    communicator = adasum.world().split(color=0, options=options)
+    _check_long_tensors(communicator)
+    communicator.close()
+
+
+@pytest.mark.parametrize("hosts", [2, 3])
+def test_hosts_of_several_ranks(hosts, monkeypatch):
+    monkeypatch.setenv("TF_ADASUM_HOST", str(adasum.rank() * hosts // adasum.size()))
+    communicator = adasum.world().split(color=0)
+    _check_long_tensors(communicator)
+    communicator.close()
+
+
+def test_outputs_of_the_root_are_its_own():
+    """A variable that is assigned afterwards changes no result of before."""
+    variable = tf.Variable(tf.ones([100_000]))
+    result = adasum.broadcast(variable)
+    variable.assign_add(tf.ones([100_000]))
+    variable.scatter_nd_update([[0]], [9.0])
+    np.testing.assert_array_equal(result, np.ones(100_000))

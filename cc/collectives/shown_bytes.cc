@@ -1,0 +1,83 @@
+#include "cc/collectives/shown_bytes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cc/core/bytes.h"
+
+namespace adasum {
+namespace {
+
+// Showing piece i waits until the readers have taken the address of piece i - 1, for which they
+// finished piece i - 2: when piece i is written, piece i - 3 has been read.
+constexpr int64_t kSlots = 3;
+
+}  // namespace
+
+void ShownBytes::Exchange(const Shown& shown, const Read& read) {
+  if (shown.num_bytes == 0 && read.num_bytes == 0) return;
+  const bool lies_in_reach = shown.num_bytes > 0 && transport_.SharesTensors() &&
+                             transport_.Locate(shown.bytes, shown.num_bytes) >= 0;
+  const bool reads_in_reach = SwapReach(shown, read, lies_in_reach);
+  // A reader that was stopped may go on with what lies there (Transport::HasAbandoned).
+  if (lies_in_reach) transport_.LendTensors(true);
+  const int64_t chunk_bytes =
+      transport_.ChunkBytes(read.num_bytes > 0 ? read.owner : shown.readers[0]);
+  const int64_t shown_piece = lies_in_reach ? shown.num_bytes : chunk_bytes;
+  const int64_t read_piece = reads_in_reach ? read.num_bytes : chunk_bytes;
+  for (int64_t i = 0; i * shown_piece < shown.num_bytes || i * read_piece < read.num_bytes; ++i) {
+    const int64_t begin = i * shown_piece, read_begin = i * read_piece;
+    if (begin < shown.num_bytes) {
+      Show(shown, begin, std::min(shown_piece, shown.num_bytes - begin), lies_in_reach);
+    }
+    if (read_begin < read.num_bytes) {
+      Take(read, read_begin, std::min(read_piece, read.num_bytes - read_begin));
+    }
+  }
+  HaveRead(shown, read);
+  if (lies_in_reach) transport_.LendTensors(false);
+}
+
+bool ShownBytes::SwapReach(const Shown& shown, const Read& read, bool lies_in_reach) {
+  if (!transport_.SharesTensors()) return false;
+  const char mine = lies_in_reach;
+  char theirs = 0;
+  if (shown.num_bytes > 0) {
+    for (int reader : shown.readers) transport_.SendRecv({reader, &mine, 1}, {0, nullptr, 0});
+  }
+  if (read.num_bytes > 0) transport_.SendRecv({0, nullptr, 0}, {read.owner, &theirs, 1});
+  return theirs != 0;
+}
+
+void ShownBytes::Show(const Shown& shown, int64_t begin, int64_t num_bytes, bool lies_in_reach) {
+  const void* bytes = At(shown.bytes, begin);
+  if (!lies_in_reach) {
+    void* const slot = NextSlot(transport_.ChunkBytes(shown.readers[0]));
+    std::memcpy(slot, bytes, num_bytes);
+    bytes = slot;
+  }
+  for (int reader : shown.readers) {
+    transport_.Exchange({reader, bytes, num_bytes}, {reader, nullptr, 0});
+  }
+}
+
+void ShownBytes::Take(const Read& read, int64_t begin, int64_t num_bytes) {
+  const void* theirs =
+      transport_.Exchange({read.owner, nullptr, 0}, {read.owner, nullptr, num_bytes});
+  std::memcpy(At(read.bytes, begin), theirs, num_bytes);
+}
+
+void ShownBytes::HaveRead(const Shown& shown, const Read& read) {
+  const char mine = 0;
+  char theirs = 0;
+  if (read.num_bytes > 0) transport_.SendRecv({read.owner, &mine, 1}, {0, nullptr, 0});
+  if (shown.num_bytes == 0) return;
+  for (int reader : shown.readers) transport_.SendRecv({0, nullptr, 0}, {reader, &theirs, 1});
+}
+
+void* ShownBytes::NextSlot(int64_t piece_bytes) {
+  if (slots_ == nullptr) slots_ = transport_.Workspace(kSlots * piece_bytes);
+  return At(slots_, num_put_++ % kSlots * piece_bytes);
+}
+
+}  // namespace adasum
