@@ -121,6 +121,8 @@ bench: build
 	  --json=$(RESULTS)/allreduce2.json --plot=$(RESULTS)/allreduce2.png $(BENCH)
 	$(VENV)/bin/adasumrun -np 4 $(VENV)/bin/python -m benchmarks.allreduce \
 	  --json=$(RESULTS)/allreduce4.json --plot=$(RESULTS)/allreduce4.png $(BENCH)
+	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.copies --seconds_by_distance=15
+	$(VENV)/bin/adasumrun -np 4 $(VENV)/bin/python -m benchmarks.copies
 	for ranks in 2 4; do $(VENV)/bin/adasumrun -np $$ranks $(VENV)/bin/python -m benchmarks.passes || exit 1; done
 	$(VENV)/bin/adasumrun -np 2 $(VENV)/bin/python -m benchmarks.step --json=$(RESULTS)/step.json
 	$(VENV)/bin/python -m benchmarks.memory --ranks=2 --json=$(RESULTS)/memory.json
