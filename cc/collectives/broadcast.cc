@@ -1,6 +1,7 @@
 #include "cc/collectives/broadcast.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cc/algorithms/for_each_peer.h"
@@ -8,7 +9,6 @@
 #include "cc/transport/subset_transport.h"
 
 namespace adasum {
-
 namespace {
 
 // A binomial tree, in ranks counted from the root: rank r hears from r without its lowest bit.
@@ -33,47 +33,74 @@ void ShowToAll(Transport& transport, int root, void* bytes, int64_t num_bytes, S
   shown.Exchange({std::move(readers), bytes, num_bytes}, {root, nullptr, 0});
 }
 
+// From one rank of `transport` to all others of it, buffer by buffer.
+class Stage {
+ public:
+  Stage(Transport* transport, int root)
+      : transport_(*transport),
+        root_(root),
+        shares_memory_(transport->size() > 1 && AllShareMemory(*transport)),
+        shown_(transport) {}
+
+  void Send(void* bytes, int64_t num_bytes) {
+    if (shares_memory_ && num_bytes > kOwnBytes) {
+      ShowToAll(transport_, root_, bytes, num_bytes, shown_);
+    } else {
+      SendDownTree(transport_, root_, bytes, num_bytes);
+    }
+  }
+
+ private:
+  Transport& transport_;
+  const int root_;
+  const bool shares_memory_;
+  ShownBytes shown_;
+};
+
+// A stage among some ranks of `all`, of which this is one.
+struct StageAmong {
+  StageAmong(Transport* all, const std::vector<int>& ranks, int root)
+      : transport(all, ranks), stage(&transport, IndexOf(root, ranks)) {}
+
+  static int IndexOf(int rank, const std::vector<int>& ranks) {
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  }
+
+  SubsetTransport transport;
+  Stage stage;
+};
+
 bool Has(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-// Among some ranks of `transport`, of which this is one.
-void BroadcastAmong(Transport& transport, const std::vector<int>& ranks, int root,
-                    const BroadcastTensors& tensors) {
-  SubsetTransport among(&transport, ranks);
-  const auto first = std::find(ranks.begin(), ranks.end(), root);
-  Broadcast(among, static_cast<int>(first - ranks.begin()), tensors.buffers, tensors.num_bytes);
-}
-
-// To one rank of each host, which is the root on its own, and from there inside.
+// To a leader on each host, which is the root on its own, and from there inside; buffer by buffer,
+// so that nobody waits for the whole list.
 void BroadcastToHosts(Transport& transport, const HostRanks& hosts,
                       const BroadcastTensors& tensors) {
-  std::vector<int> speakers, host;
-  int speaker = -1;  // this host's
+  std::vector<int> leaders, host;
+  int leader = -1;  // this host's
   for (const std::vector<int>& ranks : hosts) {
-    speakers.push_back(Has(ranks, tensors.root) ? tensors.root : ranks[0]);
+    leaders.push_back(Has(ranks, tensors.root) ? tensors.root : ranks[0]);
     if (!Has(ranks, transport.rank())) continue;
     host = ranks;
-    speaker = speakers.back();
+    leader = leaders.back();
   }
-  if (transport.rank() == speaker) BroadcastAmong(transport, speakers, tensors.root, tensors);
-  BroadcastAmong(transport, host, speaker, tensors);
+  std::optional<StageAmong> across;
+  if (transport.rank() == leader) across.emplace(&transport, leaders, tensors.root);
+  StageAmong inside(&transport, host, leader);
+  for (size_t i = 0; i < tensors.buffers.size(); ++i) {
+    if (across) across->stage.Send(tensors.buffers[i], tensors.num_bytes[i]);
+    inside.stage.Send(tensors.buffers[i], tensors.num_bytes[i]);
+  }
 }
 
 }  // namespace
 
 void Broadcast(Transport& transport, int root, const std::vector<void*>& buffers,
                const std::vector<int64_t>& sizes) {
-  if (transport.size() == 1) return;
-  const bool shares_memory = AllShareMemory(transport);
-  ShownBytes shown(&transport);
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (shares_memory && sizes[i] > kOwnBytes) {
-      ShowToAll(transport, root, buffers[i], sizes[i], shown);
-    } else {
-      SendDownTree(transport, root, buffers[i], sizes[i]);
-    }
-  }
+  Stage stage(&transport, root);
+  for (size_t i = 0; i < buffers.size(); ++i) stage.Send(buffers[i], sizes[i]);
 }
 
 Request BroadcastRequest(BroadcastTensors tensors) {

@@ -47,8 +47,8 @@ class RequestKey {
   std::shared_ptr<const Texts> texts_;
 };
 
-// What a request has its rank send with the key, where ranks send to all at once: so much that
-// room is left for the key in Transport::SwapBytes.
+// What a request has its rank send with the key, where ranks send to all at once: kShortBytes at
+// most.
 struct Enclosure {
   // Of all requests of the same key; 0 if there is nothing.
   int64_t num_bytes = 0;
