@@ -223,7 +223,7 @@ def test_no_message_in_the_midst_of_an_epoch_without_need(monkeypatch):
     """Stock callbacks but TerminateOnNaN stop nothing there, so that no batch waits for them."""
     model = compiled(1)
     sent = []
-    group = type(model.distribute_strategy.extended.communicator)
+    group = model.distribute_strategy.extended.communicator
     send = group.allreduce_arrays
     monkeypatch.setattr(
         group, "allreduce_arrays", lambda *args: (sent.append(args[-1]), send(*args))[1]
