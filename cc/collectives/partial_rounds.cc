@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "cc/collectives/rotating_groups.h"
 #include "cc/collectives/subset_allreduce.h"
@@ -30,25 +31,31 @@ std::vector<T> Chosen(const std::vector<T>& all, const std::vector<std::string>&
 }  // namespace
 
 void PartialRounds::Contribute(const PartialTensors& call) {
-  retired_.push_back(std::move(contribution_.kept));
+  Retire();
   contribution_ = call;
   counts_as_zero_ = false;
   if (segments_ == nullptr) segments_ = std::make_unique<Segments>(NumElements(call.shapes));
   ++num_calls_;
 }
 
+void PartialRounds::Retire() {
+  // Of late calls in a row, between which there was no round, no peer has heard.
+  if (std::exchange(is_in_round_, false)) retired_ = std::move(contribution_.kept);
+  contribution_.kept = nullptr;
+}
+
 void PartialRounds::RunWith(const PartialTensors& call, RequestContext& context) {
   if (restarts_) num_calls_ = num_rounds_;
   restarts_ = false;
   *call.num_behind = 0;
-  retired_.clear();
+  retired_ = nullptr;
   Contribute(call);
   Run(NextGroup(context.transport), call.inputs, call.outputs, context);
   num_leaves_ = 0;
 }
 
 void PartialRounds::RunWithout(RequestContext& context) {
-  retired_.clear();
+  retired_ = nullptr;
   const std::vector<int> group = NextGroup(context.transport);
   if (group.size() == 1) return;  // nothing new: what was not taken yet stays
   std::vector<const void*> inputs = contribution_.inputs;
@@ -73,6 +80,7 @@ std::vector<int> PartialRounds::NextGroup(const Transport& all) {
 
 void PartialRounds::Run(const std::vector<int>& group, const std::vector<const void*>& inputs,
                         const std::vector<void*>& outputs, RequestContext& context) {
+  is_in_round_ = true;
   for (const char* reduction : {"adasum", "mean"}) {
     AllreduceTensors tensors;
     tensors.reduction = reduction;
@@ -117,7 +125,7 @@ void PartialRounds::TakeLate(const PartialTensors& call, Arithmetic& arithmetic)
 void PartialRounds::Reset() {
   counts_as_zero_ = true;
   num_leaves_ = 0;
-  retired_.push_back(std::move(contribution_.kept));
+  Retire();
 }
 
 void PartialRounds::Restart() {

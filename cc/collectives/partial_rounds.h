@@ -40,6 +40,8 @@ class PartialRounds {
 
  private:
   void Contribute(const PartialTensors& call);
+  // Lets go of the last call's inputs, once no peer reads them.
+  void Retire();
   // This rank's in the next round, which then counts as over.
   std::vector<int> NextGroup(const Transport& all);
   void Run(const std::vector<int>& group, const std::vector<const void*>& inputs,
@@ -53,8 +55,10 @@ class PartialRounds {
   // Of the last call. `kept` holds the inputs, which counted for rounds until the next call.
   PartialTensors contribution_;
   std::unique_ptr<Segments> segments_;
+  // Whether a round has begun with them.
+  bool is_in_round_ = false;
   // Inputs that a peer may still read, until ranks have met again.
-  std::vector<std::shared_ptr<const void>> retired_;
+  std::shared_ptr<const void> retired_;
   bool counts_as_zero_ = false;
   bool restarts_ = false;
   Scratch zeros_;

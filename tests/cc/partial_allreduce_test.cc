@@ -198,6 +198,18 @@ TEST(LateCallsNeedNobodyWhoLeft) {
   CHECK_TRUE(Is(CallPartial(ranks[0], {5}).ending, ErrorCode::kUnavailable));
 }
 
+// A peer reads what was there when a round began, and nothing of what took its place since.
+TEST(LateCallsInARowKeepTwoVectors) {
+  constexpr int kCalls = 50;
+  Ranks ranks(Wire::kSharedMemory, 2);
+  ForEachRank(2, [&](int rank) { CallPartial(ranks[rank], {1}); });
+  for (int i = 0; i < kCalls; ++i) CallPartial(ranks[1], {3});
+  for (int i = 0; i < kCalls; ++i) {
+    CHECK_EQ(CallPartial(ranks[0], {5}).num_behind, int64_t{kCalls} - i);
+    CHECK_TRUE(test::num_kept <= 4);  // two of each rank
+  }
+}
+
 TEST(UnlikeCallsFailOnEveryRank) {
   ForEachWorld({2, 3}, [](Wire wire, int size) {
     Ranks ranks(wire, size);

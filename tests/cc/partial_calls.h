@@ -2,8 +2,10 @@
 #ifndef ADASUM_TESTS_CC_PARTIAL_CALLS_H_
 #define ADASUM_TESTS_CC_PARTIAL_CALLS_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/collectives/partial_allreduce.h"
@@ -18,12 +20,20 @@ struct PartialResult {
   int64_t num_behind = -1;
 };
 
+// How many vectors of calls are kept at the moment.
+inline std::atomic<int64_t> num_kept{0};
+
 // One float64 vector; it belongs to the request from then on.
 inline PartialResult CallPartial(Communicator& communicator, const std::vector<double>& values,
                                  const std::string& reduction = "mean", int group_size = 2) {
   PartialResult result;
   result.values.resize(values.size());
-  const auto kept = std::make_shared<const std::vector<double>>(values);
+  ++num_kept;
+  std::shared_ptr<const std::vector<double>> kept(new std::vector<double>(values),
+                                                  [](const std::vector<double>* vector) {
+                                                    delete vector;
+                                                    --num_kept;
+                                                  });
   PartialTensors tensors;
   tensors.name = "partial";
   tensors.dtype = DType::kFloat64;
@@ -31,7 +41,7 @@ inline PartialResult CallPartial(Communicator& communicator, const std::vector<d
   tensors.reductions = {reduction};
   tensors.group_size = group_size;
   tensors.inputs = {kept->data()};
-  tensors.kept = kept;
+  tensors.kept = std::move(kept);
   tensors.outputs = {result.values.data()};
   tensors.num_behind = &result.num_behind;
   Pending pending;
