@@ -35,7 +35,7 @@ from mpi4py import MPI
 import tf_adasum as adasum
 from benchmarks import report
 from benchmarks.gradient_lists import LISTS
-from benchmarks.interleaved import interleave, interleave_by_state
+from benchmarks.interleaved import interleave_case
 from benchmarks.machine import CoreDistance, ping_pong_seconds
 from benchmarks.traced import count_sent_bytes
 
@@ -78,7 +78,10 @@ def main(_) -> None:
         ways = _ways(name, operands, others)
         hop_us = 1e6 * ping_pong_seconds(MPI.COMM_WORLD)
         sent = _most_sent_bytes(operands.tensors)
-        for case, timings in _timings(name, ways, repetitions, distance).items():
+        found = interleave_case(
+            MPI.COMM_WORLD, name, ways, repetitions, distance, FLAGS.seconds_by_distance
+        )
+        for case, timings in found.items():
             new_rows = report.rows(case, num_bytes, world.size, timings, sent, hop_us)
             if world.rank == 0:
                 report.print_rows(new_rows)
@@ -88,18 +91,6 @@ def main(_) -> None:
             json.dump({"ranks": world.size, "cores": os.cpu_count(), "rows": rows}, file, indent=1)
     if world.rank == 0 and FLAGS.plot:
         report.plot(rows, world.size, FLAGS.plot)
-
-
-def _timings(
-    name: str, ways: dict, repetitions: int, distance: CoreDistance | None
-) -> dict[str, dict[str, list[float]]]:
-    """What each way took, by the names of the case's variants."""
-    world = MPI.COMM_WORLD
-    if distance is None:
-        return {name: interleave(world, ways, repetitions)}
-    most_seconds = FLAGS.seconds_by_distance
-    found = interleave_by_state(world, ways, repetitions, distance, most_seconds)
-    return {f"{name}, {where}": timings for where, timings in found.items()}
 
 
 def _fits(num_bytes: int) -> bool:

@@ -16,13 +16,13 @@ import statistics
 from collections.abc import Callable
 
 import numpy as np
-import tabulate
 import tensorflow as tf
 from absl import app, flags
 from mpi4py import MPI
+from tabulate import tabulate
 
 import tf_adasum as adasum
-from benchmarks.interleaved import interleave, interleave_by_state
+from benchmarks.interleaved import interleave_case
 from benchmarks.machine import CoreDistance
 
 FLAGS = flags.FLAGS
@@ -44,15 +44,14 @@ def main(_) -> None:
     figures = []
     for mib in FLAGS.mib:
         ways = _ways(mib, packed)
-        if distance is None:
-            found = {"": interleave(MPI.COMM_WORLD, ways, FLAGS.repetitions)}
-        else:
-            seconds = FLAGS.seconds_by_distance
-            found = interleave_by_state(MPI.COMM_WORLD, ways, FLAGS.repetitions, distance, seconds)
-        for state, times in found.items():
-            figures += _figures(f"{mib:g} MiB" + (f", {state}" if state else ""), times)
+        found = interleave_case(
+            *(MPI.COMM_WORLD, f"{mib:g} MiB", ways, FLAGS.repetitions),
+            *(distance, FLAGS.seconds_by_distance),
+        )
+        for case, seconds in found.items():
+            figures += _figures(case, seconds)
     if adasum.rank() == 0:
-        print(tabulate.tabulate(figures, headers="keys", tablefmt="github", floatfmt=".3g"))
+        print(tabulate(figures, headers="keys", tablefmt="github", floatfmt=".3g"))
         if FLAGS.json:
             with open(FLAGS.json, "w") as file:
                 json.dump(figures, file, indent=1)

@@ -67,6 +67,30 @@ def interleave_by_state(
     return {key: times for key, times in sorted(found.items()) if len(times) == len(methods)}
 
 
+def interleave_case(
+    comm: MPI.Comm,
+    case: str,
+    methods: dict[str, Method],
+    repetitions: int,
+    state: Callable[[], str] | None,
+    most_seconds: float,
+) -> dict[str, dict[str, list[float]]]:
+    """What interleave returns, by the names of the case's variants: one for each state, if asked.
+
+    Args:
+        comm: the ranks; all call this with the same methods.
+        case: its name.
+        methods: what is timed, by name.
+        repetitions: how often each is timed.
+        state: as for interleave_by_state; None where it does not matter.
+        most_seconds: as for interleave_by_state.
+    """
+    if state is None:
+        return {case: interleave(comm, methods, repetitions)}
+    found = interleave_by_state(comm, methods, repetitions, state, most_seconds)
+    return {f"{case}, {name}": seconds for name, seconds in found.items()}
+
+
 def _time(comm: MPI.Comm, method: Method) -> float:
     run, renew = method if isinstance(method, tuple) else (method, _nothing)
     renew()

@@ -4,9 +4,9 @@
 // each other rank where they are few and share memory, tells everyone whether all ranks want the
 // same thing first; it does not wait for any coordinator's cycle. In a message to all there is room
 // for what a request works on, if that is little: then nothing more has to be sent. Only if they
-// differ do the ranks show each other their whole lists and decide, all from
-// the same table and hence all alike: run a request that everybody has, fail one that everybody
-// has with unlike tensors, or look again after a moment.
+// differ do the ranks show each other their whole lists and decide, all from the same table and
+// hence all alike: run a request that everybody has, fail one that everybody has with unlike
+// tensors, or look again after a moment.
 #ifndef ADASUM_ENGINE_NEGOTIATION_H_
 #define ADASUM_ENGINE_NEGOTIATION_H_
 
