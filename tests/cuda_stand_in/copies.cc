@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "tests/cuda_stand_in/devices.h"
 #include "tests/cuda_stand_in/streams.h"
@@ -33,8 +35,16 @@ void Copy(void* to, const void* from, int64_t num_bytes, cudaMemcpyKind kind, Ho
 
 }  // namespace
 
+// As a GPU does it: what comes from pageable memory is on its way when this returns, and no more.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t num_bytes, cudaMemcpyKind kind) {
-  Copy(to, from, num_bytes, kind, Host::kAny);
+  cudaStreamSynchronize(nullptr);
+  if (kind != cudaMemcpyHostToDevice || IsPinned(from, num_bytes)) {
+    Copy(to, from, num_bytes, kind, Host::kAny);
+    return cudaSuccess;
+  }
+  const char* bytes = static_cast<const char*>(from);
+  const auto staged = std::make_shared<std::vector<char>>(bytes, bytes + num_bytes);
+  Enqueue(DefaultStream(), [=](int) { Copy(to, staged->data(), num_bytes, kind, Host::kAny); });
   return cudaSuccess;
 }
 
@@ -44,9 +54,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes, cudaMe
   return cudaSuccess;
 }
 
+// Returns before it is done.
 cudaError_t cudaMemset(void* to, int value, size_t num_bytes) {
-  std::memset(OnDevice(to, num_bytes, CurrentDevice()), value, num_bytes);
-  return cudaSuccess;
+  return cudaMemsetAsync(to, value, num_bytes, DefaultStream());
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t num_bytes, cudaStream_t stream) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -138,6 +139,15 @@ void Enqueue(cudaStream_t stream, Work work) {
   Put(stream, std::move(work));
 }
 
+cudaStream_t DefaultStream() {
+  static std::mutex making;
+  static auto* of_device = new std::map<int, cudaStream_t>;
+  std::lock_guard<std::mutex> lock(making);
+  cudaStream_t& stream = (*of_device)[CurrentDevice()];
+  if (stream == nullptr) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return stream;
+}
+
 }  // namespace cuda_stand_in
 
 using namespace cuda_stand_in;
@@ -167,6 +177,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) stream = DefaultStream();
   std::unique_lock<std::mutex> lock(mutex);
   AwaitAll(lock, stream);
   return cudaSuccess;

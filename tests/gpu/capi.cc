@@ -8,6 +8,16 @@
 #include "cc/core/error.h"
 #include "cc/cuda/kernels/arithmetic_cuda.h"
 
+// A list that adasum_write_work wrote and that was copied to `base` in device memory. Not in an
+// unnamed namespace: functions that take what is there are not exported.
+struct WorkAddress {
+  const char* dtype;
+  const void* base;
+  int64_t num_pieces;
+  int64_t num_chunks;
+  cudaStream_t stream;
+};
+
 namespace {
 
 thread_local std::string last_error;
@@ -22,15 +32,6 @@ int Guarded(Call call) {
     return -1;
   }
 }
-
-// A list that adasum_write_work wrote and that was copied to `base` in device memory.
-struct WorkAddress {
-  const char* dtype;
-  const void* base;
-  int64_t num_pieces;
-  int64_t num_chunks;
-  cudaStream_t stream;
-};
 
 adasum::CudaLaunch ToLaunch(const WorkAddress& work) {
   return {adasum::ParseDType(work.dtype),

@@ -36,6 +36,8 @@ class DeviceWire : public Transport {
     if (receives) {
       CheckCuda(cudaMemcpy(recv.bytes, incoming.data(), recv.num_bytes, cudaMemcpyHostToDevice),
                 "cudaMemcpy");
+      // From pageable memory: what cudaMemcpy has returned from may still be on its way.
+      CheckCuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
     }
   }
 
