@@ -1,4 +1,11 @@
-"""Shapes of the gradients of well-known networks, in the order of their layers."""
+"""Shapes of the gradients of well-known networks, in the order of their layers.
+
+python -m benchmarks.gradient_lists resnet50 prints how many elements each has.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
 
 Shape = tuple[int, ...]
 
@@ -50,3 +57,13 @@ LISTS = {
 def _convolution(kernel: int, inputs: int, outputs: int) -> list[Shape]:
     """A convolution's kernel with the scale and offset of its batch normalisation."""
     return [(kernel, kernel, inputs, outputs), (outputs,), (outputs,)]
+
+
+def main(names: Sequence[str]) -> None:
+    """Prints a line for each list: its name and the numbers of elements of its tensors."""
+    for name in names:
+        print(name, *[math.prod(shape) for shape in LISTS[name]()])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(LISTS))
