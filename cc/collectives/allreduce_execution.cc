@@ -19,6 +19,8 @@ namespace {
 // A result of more bytes has left the cache before its user reads it.
 constexpr int64_t kMoreThanCached = int64_t{8} << 20;
 constexpr int64_t kWorthTimingInReach = int64_t{64} << 10;
+// Where the caller lends no threads: below, to wake one takes as long as what it would do.
+constexpr int64_t kWorthHelping = int64_t{1} << 20;
 
 // The leaves of some ranks.
 std::vector<int> LeavesOf(const std::vector<int>& ranks, const LeafNumbers& numbers) {
@@ -108,11 +110,18 @@ class Execution {
     // Replicas have threads of their own. Equal on all ranks, whether or not they have threads to
     // lend: steps are as long as the cores are many, and both sides take the same.
     const int num_cores = context_.topology.cores / (numbers_ ? numbers_->most_replicas() : 1);
-    ParallelArithmetic parallel(&cpu, num_cores, tensors_.lend);
+    ParallelArithmetic parallel(&cpu, num_cores, Helpers(num_cores - 1));
     Arithmetic& chosen = num_cores > 1 ? static_cast<Arithmetic&>(parallel) : cpu;
     TracedArithmetic traced(&chosen, context_.timeline, busy);
     const bool is_traced = context_.timeline != nullptr || busy != nullptr;
     RunStages(is_traced ? static_cast<Arithmetic&>(traced) : chosen);
+  }
+
+  // What hands work to other threads: the caller's, else the communicator's own.
+  LendThread Helpers(int most) {
+    const int64_t num_bytes = segments_.num_elements() * ElementBytes(tensors_.dtype);
+    if (tensors_.lend || most < 1 || num_bytes < kWorthHelping) return tensors_.lend;
+    return state_.helpers.Lend(most);
   }
 
   void RunStages(Arithmetic& arithmetic) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/algorithms/collective_context.h"
+#include "cc/arithmetic/helper_threads.h"
 #include "cc/collectives/compressed_scratch.h"
 #include "cc/collectives/deadline_round.h"
 #include "cc/collectives/hierarchy.h"
@@ -36,6 +37,7 @@ struct CollectiveState : RequestState {
   DeadlineState deadline_state;
   std::unique_ptr<RequestState> state_among;  // of allreduces among some ranks
   StreamingStorePolicy streaming_store_policy;
+  HelperThreads helpers;
   Tuning tuning;
   bool is_tuned = false;
 };

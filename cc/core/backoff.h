@@ -55,6 +55,13 @@ void SetInterruptQuestion(bool (*ask)());
 bool IsInterrupted();
 Error InterruptedError();
 
+// For a loop that looks at what another core writes.
+inline void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 // One wait. Call Pause() in a loop until the awaited thing is there, and Restart() if a part of it
 // is.
 class Backoff {
@@ -74,11 +81,6 @@ class Backoff {
   void Restart() { num_pauses_ = 0; }
 
  private:
-  static void Relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
   void PauseCold();
   void Check(std::chrono::steady_clock::time_point now) const;
 

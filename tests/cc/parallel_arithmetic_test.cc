@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/helper_threads.h"
 #include "cc/core/error.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
@@ -95,9 +96,10 @@ void WithEveryHelp(Arithmetic* inner, Check check) {
     Scope scope("width " + std::to_string(width));
     Threads threads;
     Latecomers latecomers;
+    HelperThreads helpers;
     ParallelArithmetic alone(inner, width, nullptr), helped(inner, width, threads.Lend()),
-        late(inner, width, latecomers.Lend());
-    for (ParallelArithmetic* arithmetic : {&alone, &helped, &late}) check(*arithmetic);
+        late(inner, width, latecomers.Lend()), own(inner, width, helpers.Lend(width - 1));
+    for (ParallelArithmetic* arithmetic : {&alone, &helped, &late, &own}) check(*arithmetic);
   }
 }
 
