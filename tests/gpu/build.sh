@@ -38,8 +38,8 @@ cuda="cc/cuda/kernels/*.cc cc/cuda/*.cu.cc tests/gpu/requests.cu.cc"
     reductions="${reductions:-} $build/$(basename "$reduction" .cc).o"
   done
   parts="$reductions $build/libcuda_parts.a $build/libranks.a $build/avx2.o $build/avx512.o"
-  for test in exchange processes replicas; do
-    run "$nvcc" -x cu $flags -c -o "$build/$test.o" "tests/gpu/${test}_test.cu.cc"
-    run "$nvcc" -o "$build/${test}_test" "$build/$test.o" $parts
+  for program in exchange_test processes_test replicas_test times; do
+    run "$nvcc" -x cu $flags -c -o "$build/$program.o" "tests/gpu/$program.cu.cc"
+    run "$nvcc" -o "$build/$program" "$build/$program.o" $parts
   done
 }

@@ -107,9 +107,9 @@ class Tensors {
   void Copy(char* to, const char* from) {
     int64_t offset = 0;
     for (int64_t count : list_.counts) {
-      CheckCuda(cudaMemcpyAsync(to + offset, from + offset, count * 4, cudaMemcpyDefault,
-                                stream_.get()),
-                "cudaMemcpyAsync");
+      CheckCuda(
+          cudaMemcpyAsync(to + offset, from + offset, count * 4, cudaMemcpyDefault, stream_.get()),
+          "cudaMemcpyAsync");
       offset += Room(count);
     }
     CheckCuda(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
