@@ -6,14 +6,13 @@
 
 #include "cc/algorithms/chunks.h"
 #include "cc/algorithms/schedule.h"
+#include "cc/algorithms/tiles.h"
 #include "cc/algorithms/weights_of_leaves.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {
 namespace {
 
-// What is combined node by node at a time: it stays in the first caches until all leaves have it.
-constexpr int64_t kTileBytes = int64_t{32} << 10;
 constexpr int64_t kPageBytes = 4096;
 
 // One allreduce of a vector of B bytes on N leaves. Each leaf combines an N-th of all vectors for
@@ -32,7 +31,8 @@ class ZeroCopy {
         element_bytes_(ElementBytes(tensors.dtype)),
         tree_(MakeTree(size_)),
         own_(PartOf(context.transport.rank(), size_, tensors.segments.num_elements())),
-        chunks_(own_, {}, Elements(context.tuning.chunk_bytes)) {}
+        chunks_(own_, {},
+                context.tuning.chunk_bytes * context.arithmetic.Width() / element_bytes_) {}
 
   bool Run() {
     if (NeedsMoments() && !LearnWeights()) return false;
@@ -49,10 +49,6 @@ class ZeroCopy {
     return (part.begin - tensors_.segments.offset(segment)) * element_bytes_;
   }
 
-  int64_t Elements(int64_t num_bytes) const {
-    return num_bytes * arithmetic_.Width() / element_bytes_;
-  }
-
   // The operands of all leaves in `range`, and where their results go.
   std::vector<Stack> Stacks(Range range) const;
 
@@ -62,9 +58,10 @@ class ZeroCopy {
 
   bool LearnWeights();
   void CombineChunk(int64_t chunk);
-  // By the tree, node by node. Returns where the result is: in `between`, a tile of every leaf.
-  const char* CombineNodes(Range tile, int64_t tile_bytes, char* between);
-  void Deliver(Range tile, const char* result);
+  // By the tree, node by node. Returns where the result is: in `between`, a tile of every leaf. By
+  // several cores at once, as is Deliver.
+  const char* CombineNodes(Range tile, char* between, Arithmetic& arithmetic) const;
+  void Deliver(Range tile, const char* result, Arithmetic& arithmetic) const;
 
   const LeafTensors& tensors_;
   const CollectiveContext& context_;
@@ -125,36 +122,38 @@ void ZeroCopy::CombineChunk(int64_t chunk) {
   if (NeedsMoments()) {
     return arithmetic_.CombineStacks(tensors_.dtype, size_, Stacks(own), weights_.data());
   }
-  const int64_t tile = Elements(kTileBytes), tile_bytes = tile * element_bytes_;
-  char* const between = static_cast<char*>(context_.scratch.receive.Get(size_ * tile_bytes));
-  for (int64_t begin = own.begin; begin < own.end; begin += tile) {
-    const Range part{begin, std::min(begin + tile, own.end)};
-    Deliver(part, CombineNodes(part, tile_bytes, between));
-  }
+  const int64_t room_bytes = size_ * kTileBytes;
+  char* const rooms =
+      static_cast<char*>(context_.scratch.receive.Get(arithmetic_.Width() * room_bytes));
+  ForEachTile(own, kTileBytes / element_bytes_, arithmetic_, rooms, room_bytes,
+              [this](Range tile, char* room, Arithmetic& arithmetic) {
+                Deliver(tile, CombineNodes(tile, room, arithmetic), arithmetic);
+              });
 }
 
-const char* ZeroCopy::CombineNodes(Range tile, int64_t tile_bytes, char* between) {
+// What is combined stays in the first caches until all leaves have it.
+const char* ZeroCopy::CombineNodes(Range tile, char* between, Arithmetic& arithmetic) const {
   std::vector<bool> is_between(size_, false);
   for (const TreeNode& node : tree_) {
-    char* const out = between + node.left * tile_bytes;
+    char* const out = between + node.left * kTileBytes;
     std::vector<Piece> pieces;
     tensors_.segments.ForEach(tile, [&](int64_t segment, Range part) {
       const int64_t inside = (part.begin - tile.begin) * element_bytes_;
       const auto operand = [&](int leaf) -> const void* {
-        if (is_between[leaf]) return At(between, leaf * tile_bytes + inside);
+        if (is_between[leaf]) return At(between, leaf * kTileBytes + inside);
         return At(shared_.Input(leaf, segment), Skip(segment, part));
       };
       pieces.push_back({segment, operand(node.left), operand(node.right), At(out, inside), nullptr,
                         part.size()});
     });
     context_.reduction.Combine(
-        {tensors_.dtype, pieces, node.leaves, node.is_final, {}, arithmetic_});
+        {tensors_.dtype, pieces, node.leaves, node.is_final, {}, arithmetic});
     is_between[node.left] = true;
   }
-  return between + tree_.back().left * tile_bytes;
+  return between + tree_.back().left * kTileBytes;
 }
 
-void ZeroCopy::Deliver(Range tile, const char* result) {
+void ZeroCopy::Deliver(Range tile, const char* result, Arithmetic& arithmetic) const {
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(tile, [&](int64_t segment, Range part) {
     const void* from = At(result, (part.begin - tile.begin) * element_bytes_);
@@ -163,7 +162,7 @@ void ZeroCopy::Deliver(Range tile, const char* result) {
       pieces.push_back({segment, from, nullptr, to, nullptr, part.size()});
     }
   });
-  arithmetic_.DeliverPieces(tensors_.dtype, pieces);
+  arithmetic.DeliverPieces(tensors_.dtype, pieces);
 }
 
 }  // namespace

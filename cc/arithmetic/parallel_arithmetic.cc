@@ -104,6 +104,16 @@ void ParallelArithmetic::Run(int64_t num_tasks, const std::function<void(int64_t
   });
 }
 
+void ParallelArithmetic::RunTasks(const char*, int64_t num_bytes, int64_t num_tasks,
+                                  const std::function<void(int64_t, Arithmetic&)>& task) {
+  const int64_t most = std::max<int64_t>(num_bytes / kSliceBytes - 1, 0);
+  const int num_helpers = static_cast<int>(std::min<int64_t>(width_ - 1, most));
+  ForEachTask(num_tasks, num_helpers, lend_, [&](int64_t i) {
+    task(i, *inner_);
+    inner_->Finish();
+  });
+}
+
 template <typename Part>
 void ParallelArithmetic::ForEachGroup(DType dtype, const std::vector<Part>& parts,
                                       const std::function<void(const std::vector<Part>&)>& work) {

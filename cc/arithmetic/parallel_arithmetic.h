@@ -27,6 +27,8 @@ class ParallelArithmetic : public Arithmetic {
       : inner_(inner), width_(width), lend_(std::move(lend)) {}
 
   int Width() const override { return width_; }
+  void RunTasks(const char* name, int64_t num_bytes, int64_t num_tasks,
+                const std::function<void(int64_t, Arithmetic&)>& task) override;
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override;
   void AddGrams(DType dtype, int n, const std::vector<Stack>& stacks, double* grams) override;
   void Combine(DType dtype, const std::vector<Piece>& pieces,

@@ -32,6 +32,13 @@ class TracedArithmetic : public Arithmetic {
 
   int Width() const override { return inner_->Width(); }
   int ChunksAhead() const override { return inner_->ChunksAhead(); }
+  // Of several cores as one pass; a core alone shows what it does.
+  void RunTasks(const char* name, int64_t num_bytes, int64_t num_tasks,
+                const std::function<void(int64_t, Arithmetic&)>& task) override {
+    if (Width() == 1) return Arithmetic::RunTasks(name, num_bytes, num_tasks, task);
+    const Span span(*this, name, num_bytes);
+    inner_->RunTasks(name, num_bytes, num_tasks, task);
+  }
   void AddMoments(DType dtype, const std::vector<Piece>& pieces, Moments* moments) override {
     const Span span(*this, "moments", Bytes(dtype, pieces));
     inner_->AddMoments(dtype, pieces, moments);

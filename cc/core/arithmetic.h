@@ -5,6 +5,7 @@
 #define ADASUM_CORE_ARITHMETIC_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cc/core/dtype.h"
@@ -71,6 +72,15 @@ class Arithmetic {
   // when a call returns, some where a call only puts it on a queue (a GPU's stream), so that the
   // queue has something to do while the thread exchanges.
   virtual int ChunksAhead() const { return 0; }
+
+  // Calls task(i, arithmetic) once for each i in [0, num_tasks), as many at once as cores work at
+  // once, each with an arithmetic for one core; returns when all have returned, and throws what the
+  // first of them threw. `num_bytes` is how long the results of all are, `name` what a timeline
+  // calls them.
+  virtual void RunTasks(const char* /*name*/, int64_t /*num_bytes*/, int64_t num_tasks,
+                        const std::function<void(int64_t, Arithmetic&)>& task) {
+    for (int64_t i = 0; i < num_tasks; ++i) task(i, *this);
+  }
 
   // moments[piece.segment] += the moments of each piece, accumulated in float64. Floats only. The
   // sums are there when AwaitMoments returns, added in the order of the calls; till then `moments`

@@ -7,6 +7,7 @@
 
 #include "cc/algorithms/reduce_leaves.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/helper_threads.h"
 #include "cc/core/error.h"
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
@@ -71,7 +72,7 @@ Leaves RandomLeaves(int size, DType dtype, const std::vector<int64_t>& counts) {
 }
 
 Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outputs where,
-                         const std::function<void()>& dawdle, bool measures) {
+                         const std::function<void()>& dawdle, bool measures, int cores) {
   World world(wire, static_cast<int>(inputs.size()));
   Outcome outcome{EmptyLeaves(inputs),
                   std::vector<int64_t>(inputs.size()),
@@ -82,7 +83,7 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
   const Segments segments(counts);
   // Large results past the caches, as the communicator does.
-  CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), segments.num_elements() > 100000);
+  CpuArithmetic of_core(KernelsOf(WidestInstructionSet()), segments.num_elements() > 100000);
   std::vector<LeafScratch> scratch(inputs.size());
   // As if the cores of some ranks were far from all others.
   for (size_t rank = 0; rank < scratch.size(); rank += 2) scratch[rank].stores = PeerStores(0);
@@ -95,6 +96,9 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
     Leaves& outputs = where == Outputs::kInPlace ? inputs : outcome.outputs;
     for (Elements& tensor : outputs[rank]) out.push_back(tensor.bytes());
     if (where == Outputs::kFirstRankOnly && rank > 0) out.clear();
+    HelperThreads helpers;
+    ParallelArithmetic of_cores(&of_core, cores, helpers.Lend(cores - 1));
+    Arithmetic& arithmetic = cores > 1 ? static_cast<Arithmetic&>(of_cores) : of_core;
     CountingTransport transport(&world.transport(rank), dawdle);
     try {
       SquaredNorms* const norms = measures ? outcome.norms[rank].data() : nullptr;

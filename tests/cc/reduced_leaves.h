@@ -34,10 +34,11 @@ struct Outcome {
 };
 
 // ReduceLeaves on every rank of a new world. In place, the results are in `inputs`. Every message
-// is held up by `dawdle`. The norms are asked for if it `measures`.
+// is held up by `dawdle`. The norms are asked for if it `measures`. Each rank works on `cores`.
 Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs,
                          Outputs where = Outputs::kApart,
-                         const std::function<void()>& dawdle = nullptr, bool measures = false);
+                         const std::function<void()>& dawdle = nullptr, bool measures = false,
+                         int cores = 1);
 
 // Of a result against the definition, in L2 and relative to the larger of the result and the
 // largest input: where inputs cancel (a scalar and its negative) the result may be as small as the
