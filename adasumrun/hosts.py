@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
+
+from adasumrun import control_groups
 
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
@@ -15,8 +18,13 @@ _HOST_OPTIONS = ("-H", "-host", "-hostfile", "-machinefile", "-default-hostfile"
 
 
 def available_cores() -> int:
-    """Returns the number of processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Returns how many cores this process may use, 1 at least.
+
+    Those that it may run on, or as many as its control groups pay for if these are fewer: a
+    container with 2 CPUs of 64 runs on each of the 64, and is stopped when it has had its share.
+    """
+    paid_for = max(1, control_groups.cpu_limit())
+    return math.ceil(min(len(os.sched_getaffinity(0)), paid_for))
 
 
 def physical_cores() -> int:

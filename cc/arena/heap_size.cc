@@ -1,6 +1,5 @@
 #include "cc/arena/heap_size.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,22 +10,13 @@
 #include <cstring>
 #include <limits>
 
+#include "cc/arena/control_groups.h"
+
 namespace adasum {
 namespace {
 
 constexpr int64_t kLeastBytes = 16 << 20;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
-// Reads the beginning of a small file, without malloc; false if there is none.
-template <size_t kSize>
-bool ReadText(const char* path, char (&text)[kSize]) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const ssize_t length = read(fd, text, kSize - 1);
-  close(fd);
-  text[std::max<ssize_t>(length, 0)] = '\0';
-  return length > 0;
-}
 
 // A limit of a control group; "max" is none.
 int64_t LimitIn(const char* path) {
@@ -35,24 +25,6 @@ int64_t LimitIn(const char* path) {
   errno = 0;
   const int64_t value = std::strtoll(text, nullptr, 10);
   return errno != 0 ? kNoLimit : value;
-}
-
-// The least limit of a group and those around it. In a container its own may stand at the mount's
-// top.
-int64_t LimitOfGroup(const char* root, const char* mount, const char* group, const char* file) {
-  char path[1024];
-  int64_t least = kNoLimit;
-  for (size_t length = std::strlen(group);;) {
-    const int written = std::snprintf(path, sizeof(path), "%s%s%.*s/%s", root, mount,
-                                      static_cast<int>(length), group, file);
-    if (written > 0 && written < static_cast<int>(sizeof(path))) {
-      least = std::min(least, LimitIn(path));
-    }
-    if (length == 0) return least;
-    do {
-      --length;
-    } while (length > 0 && group[length] != '/');
-  }
 }
 
 int64_t LimitOf(__rlimit_resource resource) {
@@ -87,25 +59,13 @@ bool ParseHeapBytes(const char* text, int64_t* num_bytes) {
 }
 
 int64_t LimitOfControlGroups(const char* root) {
-  char path[1024], groups[4096];
-  std::snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-  if (!ReadText(path, groups)) return kNoLimit;
   int64_t least = kNoLimit;
-  char* rest = nullptr;
-  for (char* line = strtok_r(groups, "\n", &rest); line != nullptr;
-       line = strtok_r(nullptr, "\n", &rest)) {
-    // number:controllers:group
-    char* controllers = std::strchr(line, ':');
-    char* group = controllers == nullptr ? nullptr : std::strchr(controllers + 1, ':');
-    if (group == nullptr) continue;
-    *group++ = '\0';
-    if (controllers[1] == '\0') {
-      least = std::min(least, LimitOfGroup(root, "/sys/fs/cgroup", group, "memory.max"));
-    } else if (std::strstr(controllers, "memory") != nullptr) {
-      least = std::min(least,
-                       LimitOfGroup(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
-    }
-  }
+  VisitControlGroups(root, "memory", [&](const char* folder, bool is_version_2) {
+    char path[1100];
+    std::snprintf(path, sizeof(path), "%s/%s", folder,
+                  is_version_2 ? "memory.max" : "memory.limit_in_bytes");
+    least = std::min(least, LimitIn(path));
+  });
   return least;
 }
 

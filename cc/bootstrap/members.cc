@@ -1,12 +1,12 @@
 #include "cc/bootstrap/members.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
+#include "cc/bootstrap/cores.h"
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"
 #include "cc/transport/peer_bytes.h"
@@ -31,12 +31,6 @@ std::string HostName() {
   char text[256] = {};
   gethostname(text, sizeof(text) - 1);
   return text;
-}
-
-// How many cores this process may run on.
-int NumCores() {
-  cpu_set_t affinity;
-  return sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
 }
 
 }  // namespace
@@ -78,7 +72,7 @@ Member MemberOf(const std::vector<std::string>& texts, int peer) {
 Member ThisMember(int world_rank, int context, int key, std::optional<int> color,
                   const CommunicatorOptions& options) {
   const std::string host = options.host.empty() ? HostName() : options.host;
-  const int cores = options.cores == 0 ? NumCores() : options.cores;
+  const int cores = options.cores == 0 ? AvailableCores() : options.cores;
   const InstructionSet set = std::min(options.instruction_set, WidestInstructionSet());
   return {world_rank, context, key, color, cores, set, host, ""};
 }

@@ -29,7 +29,7 @@ CXX_LAYERS = {
     "reductions": set(),
     "algorithms": {"reductions"},
     "engine": {"arena", "arithmetic", "transport"},
-    "bootstrap": {"arithmetic", "engine", "transport"},
+    "bootstrap": {"arena", "arithmetic", "engine", "transport"},
     "collectives": {
         *("algorithms", "arithmetic", "compression", "engine", "reductions", "transport"),
     },

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from pathlib import Path
+
+from adasumrun import hosts
 
 MEASURED = Path(__file__).with_name("measured.json")
 
@@ -124,5 +125,5 @@ class Cluster:
 
 
 def cores_here() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Cores that this process may use."""
+    return hosts.available_cores()
