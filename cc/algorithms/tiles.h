@@ -22,16 +22,28 @@ class Rooms {
   Rooms(char* begin, int64_t room_bytes, int count) {
     for (int i = 0; i < count; ++i) free_.push_back(begin + i * room_bytes);
   }
-  char* Take() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    char* const room = free_.back();
-    free_.pop_back();
-    return room;
-  }
-  void GiveBack(char* room) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(room);
-  }
+
+  // One of them, for the scope; also where that is left by an exception, behind which other tiles
+  // are still worked on.
+  class Lease {
+   public:
+    explicit Lease(Rooms* rooms) : rooms_(*rooms) {
+      std::lock_guard<std::mutex> lock(rooms_.mutex_);
+      room_ = rooms_.free_.back();
+      rooms_.free_.pop_back();
+    }
+    ~Lease() {
+      std::lock_guard<std::mutex> lock(rooms_.mutex_);
+      rooms_.free_.push_back(room_);
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    char* room() const { return room_; }
+
+   private:
+    Rooms& rooms_;
+    char* room_;
+  };
 
  private:
   std::mutex mutex_;
@@ -45,13 +57,12 @@ void ForEachTile(Range range, int64_t tile, Arithmetic& arithmetic, char* rooms,
                  Work work) {
   Rooms free(rooms, room_bytes, arithmetic.Width());
   const int64_t num_tiles = (range.size() + tile - 1) / tile;
-  arithmetic.RunTasks("combine", num_tiles * kTileBytes, num_tiles,
-                      [&](int64_t i, Arithmetic& of_core) {
-                        const int64_t begin = range.begin + i * tile;
-                        char* const room = free.Take();
-                        work(Range{begin, std::min(begin + tile, range.end)}, room, of_core);
-                        free.GiveBack(room);
-                      });
+  arithmetic.RunTasks(
+      "combine", num_tiles * kTileBytes, num_tiles, [&](int64_t i, Arithmetic& of_core) {
+        const int64_t begin = range.begin + i * tile;
+        const Rooms::Lease lease(&free);
+        work(Range{begin, std::min(begin + tile, range.end)}, lease.room(), of_core);
+      });
 }
 
 }  // namespace adasum

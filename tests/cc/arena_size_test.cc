@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "cc/arena/heap_size.h"
 #include "tests/cc/check.h"
 #include "tests/cc/child_process.h"
+#include "tests/cc/temporary_folder.h"
 
 namespace adasum {
 namespace {
@@ -40,36 +40,28 @@ TEST(SettingsAreReadOrRefused) {
   }
 }
 
-// Writes a file below the root, and the folders that it is in.
-void Write(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path) << text << "\n";
-}
-
 TEST(TheLeastLimitOfTheControlGroupsHolds) {
-  char name[] = "/tmp/arena_size_test.XXXXXX";
-  const std::filesystem::path root = mkdtemp(name);
-  const std::filesystem::path groups = root / "sys/fs/cgroup";
-  const auto limit = [&] { return LimitOfControlGroups(root.c_str()); };
+  const test::TemporaryFolder root;
+  const std::string groups = "sys/fs/cgroup/";
+  const auto limit = [&] { return LimitOfControlGroups(root.path()); };
   CHECK_EQ(limit(), INT64_MAX);
   // Version 2: its own group, one around it, and all.
-  Write(root / "proc/self/cgroup", "0::/jobs/mine");
+  root.Write("proc/self/cgroup", "0::/jobs/mine");
   CHECK_EQ(limit(), INT64_MAX);
-  Write(groups / "jobs/mine/memory.max", "max");
+  root.Write(groups + "jobs/mine/memory.max", "max");
   CHECK_EQ(limit(), INT64_MAX);
-  Write(groups / "jobs/memory.max", std::to_string(3 * kMiB));
+  root.Write(groups + "jobs/memory.max", std::to_string(3 * kMiB));
   CHECK_EQ(limit(), 3 * kMiB);
-  Write(groups / "jobs/mine/memory.max", std::to_string(2 * kMiB));
+  root.Write(groups + "jobs/mine/memory.max", std::to_string(2 * kMiB));
   CHECK_EQ(limit(), 2 * kMiB);
-  Write(groups / "memory.max", std::to_string(kMiB));
+  root.Write(groups + "memory.max", std::to_string(kMiB));
   CHECK_EQ(limit(), kMiB);
   // Version 1, whose controllers have groups of their own.
-  Write(root / "proc/self/cgroup", "5:cpu,cpuacct:/jobs\n4:memory:/mine\n1:name=systemd:/");
+  root.Write("proc/self/cgroup", "5:cpu,cpuacct:/jobs\n4:memory:/mine\n1:name=systemd:/");
   CHECK_EQ(limit(), INT64_MAX);
-  Write(groups / "memory/memory.limit_in_bytes", "9223372036854771712");
-  Write(groups / "memory/mine/memory.limit_in_bytes", std::to_string(5 * kMiB));
+  root.Write(groups + "memory/memory.limit_in_bytes", "9223372036854771712");
+  root.Write(groups + "memory/mine/memory.limit_in_bytes", std::to_string(5 * kMiB));
   CHECK_EQ(limit(), 5 * kMiB);
-  std::filesystem::remove_all(root);
 }
 
 TEST(LimitsOfTheProcessHold) {

@@ -1,10 +1,15 @@
 // Ranks that work on several cores each have the bits of ranks with one, whichever way the tensors
 // take between them.
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
+#include "cc/algorithms/tiles.h"
+#include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/arithmetic/helper_threads.h"
 #include "cc/core/dtype.h"
+#include "cc/core/error.h"
 #include "tests/cc/check.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/reduced_leaves.h"
@@ -53,6 +58,27 @@ void CheckWire(Wire wire) {
       }
     }
   }
+}
+
+// Behind a tile that fails the others are worked on, and find room.
+TEST(EveryTileMayFail) {
+  CpuArithmetic of_core;
+  HelperThreads helpers;
+  constexpr int kCores = 3;
+  ParallelArithmetic arithmetic(&of_core, kCores, helpers.Lend(kCores - 1));
+  char rooms[kCores];
+  std::atomic<int> num_tiles{0};
+  try {
+    ForEachTile({0, 100}, 1, arithmetic, rooms, 1, [&](Range, char* room, Arithmetic&) {
+      CHECK_TRUE(room >= rooms && room < rooms + kCores);
+      ++num_tiles;
+      throw Error(ErrorCode::kInternal, "a tile");
+    });
+    test::Fail(__FILE__, __LINE__, "expected an error");
+  } catch (const Error& error) {
+    CHECK_EQ(std::string(error.what()), "a tile");
+  }
+  CHECK_EQ(num_tiles.load(), 100);
 }
 
 TEST(TensorsThatAllReach) { CheckWire(Wire::kSharedTensors); }
