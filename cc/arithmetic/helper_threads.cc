@@ -29,7 +29,10 @@ HelperThreads::~HelperThreads() {
 
 LendThread HelperThreads::Lend(int count) {
   try {
-    while (static_cast<int>(threads_.size()) < count) threads_.emplace_back([this] { Loop(); });
+    while (static_cast<int>(threads_.size()) < count) {
+      threads_.emplace_back([this] { Loop(); });
+      pthread_setname_np(threads_.back().native_handle(), kThreadName);
+    }
   } catch (const std::system_error&) {
     // Fewer help, or none: the caller does what they don't.
   }
@@ -51,7 +54,6 @@ void HelperThreads::Push(std::function<void()> work) {
 }
 
 void HelperThreads::Loop() {
-  pthread_setname_np(pthread_self(), kThreadName);
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     if (waiting_.empty() && !is_ending_) Linger(lock);
