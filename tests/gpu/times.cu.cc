@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "cc/core/scratch.h"
 #include "cc/cuda/cuda_state.h"
 #include "cc/cuda/resources.cu.h"
 #include "tests/cc/check.h"
@@ -88,21 +89,14 @@ class Tensors {
  public:
   explicit Tensors(const List& list) : list_(list) {
     for (int64_t count : list.counts) num_bytes_ += Room(count);
-    input_ = static_cast<char*>(TheDeviceMemory().Allocate(num_bytes_));
-    output_ = static_cast<char*>(TheDeviceMemory().Allocate(num_bytes_));
-    pinned_ = static_cast<char*>(ThePinnedMemory().Allocate(num_bytes_));
+    input_ = static_cast<char*>(input_memory_.Get(num_bytes_));
+    output_ = static_cast<char*>(output_memory_.Get(num_bytes_));
+    pinned_ = static_cast<char*>(pinned_memory_.Get(num_bytes_));
     std::minstd_rand random(1);
     float* const values = reinterpret_cast<float*>(pinned_);
     for (int64_t i = 0; i < num_bytes_ / 4; ++i) values[i] = random() * 1e-9f - 1;
     CheckCuda(cudaMemcpy(input_, pinned_, num_bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
   }
-  ~Tensors() {
-    TheDeviceMemory().Free(input_);
-    TheDeviceMemory().Free(output_);
-    ThePinnedMemory().Free(pinned_);
-  }
-  Tensors(const Tensors&) = delete;
-  Tensors& operator=(const Tensors&) = delete;
 
   void Copy(char* to, const char* from) {
     int64_t offset = 0;
@@ -148,6 +142,8 @@ class Tensors {
 
   const List& list_;
   int64_t num_bytes_ = 0;
+  Scratch input_memory_{TheDeviceMemory()}, output_memory_{TheDeviceMemory()};
+  Scratch pinned_memory_{ThePinnedMemory()};
   char* input_ = nullptr;
   char* output_ = nullptr;
   char* pinned_ = nullptr;
