@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/store_costs.h"
+#include "cc/core/two_ways.h"
 
 namespace adasum {
 
@@ -40,12 +40,12 @@ class PeerStores {
     }
     Known& known = Of(peer);
     const bool is_past = known.is_past_caches;
-    const bool is_trial = ++known.num_writes % kTryEvery == 0 || !known.costs.Knows(!is_past);
+    const bool is_trial = ++known.num_writes % kTryEvery == 0 || known.costs[!is_past] == 0;
     // Little is lost by a write past the caches where that is not the best, much by the reverse.
     const int64_t tried = !is_trial ? 0 : is_past ? std::min(kProbeBytes, num_bytes) : num_bytes;
     if (tried > 0) Time(known, !is_past, 0, tried, write);
     if (tried < num_bytes) Time(known, is_past, tried, num_bytes - tried, write);
-    known.is_past_caches = known.costs.KnowsBoth() && known.costs.ThroughToPast() > far_;
+    known.is_past_caches = KnowsBoth(known.costs) && known.costs[false] > far_ * known.costs[true];
   }
 
   // For what all peers read.
@@ -63,14 +63,14 @@ class PeerStores {
   struct Known {
     bool is_past_caches = false;
     int64_t num_writes = 0;
-    StoreCosts costs;
+    WayCosts costs = {0, 0};  // through the caches, and past them
   };
 
   template <typename Write>
   void Time(Known& known, bool is_past_caches, int64_t begin, int64_t num_bytes, Write write) {
     const double start = now_();
     write(begin, num_bytes, is_past_caches);
-    known.costs.Note(is_past_caches, (now_() - start) / static_cast<double>(num_bytes));
+    NoteCost(is_past_caches, (now_() - start) / static_cast<double>(num_bytes), &known.costs);
   }
 
   static double SteadySeconds() {

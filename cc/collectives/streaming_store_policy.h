@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "cc/core/store_costs.h"
+#include "cc/core/two_ways.h"
 
 namespace adasum {
 
@@ -27,43 +27,21 @@ class StreamingStorePolicy {
   };
 
   // For the next collective of this kind.
-  bool UsesStreamingStores(const Kind& kind) {
-    Known& known = Of(kind);
-    ++known.num_asked;
-    if (known.num_asked <= kFirst) return known.num_asked % 2 == 0;
-    if (!known.costs.KnowsBoth()) return !known.costs.Knows(true);
-    const double ratio = known.costs.ThroughToPast();
-    const bool is_better = ratio > 1;
-    const double loss = is_better ? ratio : 1 / ratio;
-    return known.num_asked % TryEvery(loss) == 0 ? !is_better : is_better;
-  }
+  bool UsesStreamingStores(const Kind& kind) { return Of(kind).Next(); }
 
   // How long this rank worked in that collective, without its waits for other ranks, in which their
   // choices would show.
   void Note(const Kind& kind, bool uses_streaming_stores, double seconds) {
-    Known& known = Of(kind);
-    if (known.num_asked <= kFirst) return;
-    known.costs.Note(uses_streaming_stores, seconds / static_cast<double>(kind.num_bytes));
+    Of(kind).Note(uses_streaming_stores, seconds / static_cast<double>(kind.num_bytes));
   }
 
  private:
-  // These also make memory that the later ones find, and say nothing.
-  static constexpr int64_t kFirst = 2;
-  // The more the other way loses, the rarer it is tried. Odd numbers, since training repeats its
-  // collectives in a short cycle, and multiples: ranks that know other times try together, too.
-  static int64_t TryEvery(double loss) { return loss < 1.2 ? 13 : loss < 1.6 ? 13 * 5 : 13 * 15; }
-
-  struct Known {
-    int64_t num_asked = 0;
-    StoreCosts costs;
-  };
-
-  Known& Of(const Kind& kind) {
-    int size = std::ilogb(static_cast<double>(kind.num_bytes));
+  TwoWays& Of(const Kind& kind) {
+    const int size = std::ilogb(static_cast<double>(kind.num_bytes));
     return known_[{kind.reduction, kind.is_in_place, kind.is_in_reach, size}];
   }
 
-  std::map<std::tuple<std::string, bool, bool, int>, Known> known_;
+  std::map<std::tuple<std::string, bool, bool, int>, TwoWays> known_;
 };
 
 }  // namespace adasum
