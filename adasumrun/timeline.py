@@ -102,7 +102,8 @@ def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:
     """Returns the name of each operation and how many bytes this rank sent for it.
 
     Counts what the operation's messages held; in shared memory, what peers read of this rank's
-    memory. The agreement before an operation is left out, but for what is enclosed with it.
+    memory, and what this rank copied from and to theirs. The agreement before an operation is left
+    out, but for what is enclosed with it.
 
     Args:
         events: "traceEvents" of one rank's timeline of one communicator, in its order.
@@ -121,7 +122,7 @@ def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:
         name = event["name"]
         if name.startswith(_QUEUE):
             running, num_bytes = name[len(_QUEUE) :], 0
-        elif name in ("message", "exchange", "enclosed"):
+        elif name in ("message", "exchange", "enclosed", "fetch", "store"):
             num_bytes += event["args"]["bytes"]
         elif name == running:
             operations.append((name, num_bytes))

@@ -61,7 +61,7 @@ def main(_) -> None:
     # The same ranks and algorithms, without shared memory; and with packed tensors.
     others = {
         "mpi only": world.split(color=0, options={"shared_memory": False}),
-        "packed": world.split(color=0, options={"zero_copy": False}),
+        "packed": world.split(color=0, options={"zero_copy": False, "cross_memory": False}),
     }
     cases = {f"2^{k}": [(2**k,)] for k in range(FLAGS.min_exponent, FLAGS.max_exponent + 1, 2)}
     cases.update({name: LISTS[name]() for name in FLAGS.list})

@@ -28,10 +28,10 @@ flags.DEFINE_string("list", "resnet50", "A gradient list: " + ", ".join(gradient
 _CALL = "allreduce_arrays"
 # Spans of the timeline, by column.
 _COLUMNS = {
-    "pack": ("copy",),
+    "pack": ("copy", "fetch"),
     "moments": ("moments",),
     "combine": ("combine", "add"),
-    "deliver": ("deliver",),
+    "deliver": ("deliver", "store"),
     "wait": ("exchange", "message", "barrier"),
     "total": (_CALL,),
 }

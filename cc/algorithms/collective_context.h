@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cc/algorithms/cross_memory_policy.h"
 #include "cc/algorithms/peer_stores.h"
 #include "cc/algorithms/squared_norms.h"
 #include "cc/core/arithmetic.h"
@@ -31,6 +32,7 @@ struct LeafScratch {
   std::vector<Moments> moments, their_moments;
   NormsScratch norms;
   PeerStores stores;
+  CrossMemoryPolicy cross_memory;
 };
 
 // One leaf's share of an allreduce of a list of tensors of one dtype.

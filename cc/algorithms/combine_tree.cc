@@ -20,7 +20,8 @@ void CombineTree(const FusionBuffer& buffer, const CollectiveContext& context,
     for (const void*& run : of_tile) run = run == nullptr ? nullptr : At(run, skip);
     for (const TreeNode& node : tree) {
       const bool is_in_place = node.is_final && !is_past_caches;
-      char* const out = is_in_place ? result + skip : room + node.left * kTileBytes;
+      char* const final = result == nullptr ? nullptr : result + skip;
+      char* const out = is_in_place ? final : room + node.left * kTileBytes;
       const std::vector<Piece> pieces =
           buffer.Pieces(tile, of_tile[node.left], of_tile[node.right], out, node.is_final);
       context.reduction.Combine(

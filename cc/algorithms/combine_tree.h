@@ -12,7 +12,8 @@ namespace adasum {
 // Combines `range` of all leaves node by node, as much at a time as stays in the first caches on
 // the way. `runs` are packed values of each leaf that begin with the range, null for the own ones
 // where they are. The result is a packed run at `result`, which is written past the caches if so
-// told, and in the caller's tensors. Takes BytesBetween(...) at `between`.
+// told, and in the caller's tensors; `result` is null if it is wanted there alone. Takes
+// BytesBetween(...) at `between`.
 void CombineTree(const FusionBuffer& buffer, const CollectiveContext& context,
                  const std::vector<TreeNode>& tree, Range range,
                  const std::vector<const void*>& runs, char* result, char* between,

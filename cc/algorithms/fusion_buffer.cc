@@ -73,8 +73,8 @@ std::vector<Piece> FusionBuffer::Pieces(Range range, const void* left, const voi
   std::vector<Piece> pieces;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
-    void* result = At(out, inside);
     void* copy = is_final && !tensors_.outputs.empty() ? Output(segment, part.begin) : nullptr;
+    void* result = out == nullptr ? copy : At(out, inside);
     pieces.push_back({segment, left == nullptr ? Own(segment, part.begin) : At(left, inside),
                       right == nullptr ? Own(segment, part.begin) : At(right, inside), result,
                       copy == result ? nullptr : copy, part.size()});
@@ -88,7 +88,8 @@ std::vector<Stack> FusionBuffer::Stacks(Range range, const std::vector<const voi
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t inside = (part.begin - range.begin) * element_bytes_;
     void* copy = tensors_.outputs.empty() ? nullptr : Output(segment, part.begin);
-    void* const result = out == nullptr ? nullptr : At(out, inside);
+    void* const result = out == nullptr ? copy : At(out, inside);
+    if (out == nullptr) copy = nullptr;
     stacks.push_back(
         {segment, {}, result, {copy}, part.size(), part.begin - origin, is_past_caches});
     for (size_t leaf = 0; leaf < runs.size(); ++leaf) {

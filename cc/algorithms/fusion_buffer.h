@@ -37,11 +37,11 @@ class FusionBuffer {
 
   // The operands of one combination in `range`: packed runs that begin with the range, null for the
   // own values where they are. Results go to `out`, a packed run too, and if `is_final` to the
-  // caller's tensors.
+  // caller's tensors; null if only there.
   std::vector<Piece> Pieces(Range range, const void* left, const void* right, void* out,
                             bool is_final) const;
   // The operands of all leaves in `range`, of each a run as above. Results go to `out`, past the
-  // caches if so told, and to the caller's tensors.
+  // caches if so told, and to the caller's tensors; null if only there.
   // Positions count from element `origin`.
   std::vector<Stack> Stacks(Range range, const std::vector<const void*>& runs, void* out,
                             int64_t origin, bool is_past_caches = false) const;

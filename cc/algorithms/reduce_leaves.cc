@@ -1,8 +1,10 @@
 #include "cc/algorithms/reduce_leaves.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "cc/algorithms/chunks.h"
+#include "cc/algorithms/cross_memory.h"
 #include "cc/algorithms/direct.h"
 #include "cc/algorithms/fusion_buffer.h"
 #include "cc/algorithms/halving_doubling.h"
@@ -65,9 +67,17 @@ void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) 
 
 // Without copies if all can reach all tensors.
 bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
+  using Clock = std::chrono::steady_clock;
   SharedTensors shared(tensors, context);
-  if (shared.Find()) return ZeroCopyAllreduce(tensors, context, shared);
-  return DirectAllreduce(tensors, context);
+  const Reach reach = shared.Find();
+  if (reach == Reach::kMapped) return ZeroCopyAllreduce(tensors, context, shared);
+  const Clock::time_point begin = Clock::now();
+  const bool is_done = reach == Reach::kAddresses ? CrossMemoryAllreduce(tensors, context, shared)
+                                                  : DirectAllreduce(tensors, context);
+  if (is_done && shared.had_choice()) {
+    shared.NoteSeconds(reach, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return is_done;
 }
 
 void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {

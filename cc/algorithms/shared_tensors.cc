@@ -1,5 +1,6 @@
 #include "cc/algorithms/shared_tensors.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cc/algorithms/for_each_peer.h"
@@ -8,14 +9,24 @@
 namespace adasum {
 namespace {
 
-struct Location {
-  int64_t input;
-  int64_t output;
+struct Place {
+  int64_t input, output;                  // Transport::Locate
+  int64_t input_address, output_address;  // in the leaf's process
 };
 
 constexpr int64_t kLine = 64;
+// What copying has cost the leaf comes first.
+constexpr int64_t kPlacesBegin = kLine;
+static_assert(sizeof(WayCosts) <= kPlacesBegin);
 
 int64_t InLines(int64_t num_bytes) { return (num_bytes + kLine - 1) / kLine * kLine; }
+
+// Each is read once: it lies in a peer's memory.
+Place PlaceOf(const char* shown, int64_t segment) {
+  Place place;
+  std::memcpy(&place, shown + kPlacesBegin + segment * sizeof(Place), sizeof(place));
+  return place;
+}
 
 }  // namespace
 
@@ -24,6 +35,10 @@ SharedTensors::SharedTensors(const LeafTensors& tensors, const CollectiveContext
   for (int64_t i = 0; i < size(); ++i) {
     if (IsCopied(i)) copied_bytes_ += InLines(Bytes(i));
   }
+  if (tensors_.outputs.empty()) return;
+  const int64_t num_bytes = tensors_.segments.num_elements() * element_bytes_;
+  may_map_ = context_.transport.SharesTensors() && 4 * copied_bytes_ <= num_bytes;
+  may_copy_ = context_.transport.CopiesTensors() && num_bytes >= kLeastBytes;
 }
 
 int64_t SharedTensors::Bytes(int64_t segment) const {
@@ -31,53 +46,75 @@ int64_t SharedTensors::Bytes(int64_t segment) const {
          element_bytes_;
 }
 
-bool SharedTensors::IsWorthIt() const {
-  return context_.transport.SharesTensors() && !tensors_.outputs.empty() &&
-         4 * copied_bytes_ <= tensors_.segments.num_elements() * element_bytes_;
+CrossMemoryPolicy::Kind SharedTensors::Kind() const {
+  return {context_.reduction.NeedsMoments(), tensors_.segments.num_elements() * element_bytes_};
 }
 
-bool SharedTensors::Find() {
-  if (!IsWorthIt()) return false;
+int64_t SharedTensors::ShownBytes() const {
+  return kPlacesBegin + InLines(size() * sizeof(Place)) + (may_map_ ? 2 * copied_bytes_ : 0);
+}
+
+Reach SharedTensors::Find() {
+  if (!may_map_ && !may_copy_) return Reach::kNone;
   Transport& transport = context_.transport;
-  const int64_t shown_bytes = InLines(size() * sizeof(Location)) + 2 * copied_bytes_;
+  const int64_t shown_bytes = ShownBytes();
   char* const mine = static_cast<char*>(transport.Workspace(shown_bytes));
-  inputs_.resize(transport.size() * size());
-  outputs_.resize(transport.size() * size());
   Fill(mine);
+  shown_.resize(transport.size());
+  shown_[transport.rank()] = mine;
   // From here on until Finish: a peer that all others wait for in vain may still come and write.
   transport.LendTensors(true);
-  bool can_reach = Note(transport.rank(), mine);
   ForEachPeer(transport,
               [&](int peer) { transport.Exchange({peer, mine, shown_bytes}, {peer, nullptr, 0}); });
   ForEachPeer(transport, [&](int peer) {
     const void* shown = transport.Exchange({peer, nullptr, 0}, {peer, nullptr, shown_bytes});
     // Peers' workspaces are mapped for writing.
-    if (!Note(peer, static_cast<char*>(const_cast<void*>(shown)))) can_reach = false;
+    shown_[peer] = static_cast<char*>(const_cast<void*>(shown));
   });
-  if (!can_reach) GiveUp();
-  return can_reach;
+  is_mapped_ = may_map_ && Map();
+  if (is_mapped_) return Reach::kMapped;
+  if (may_copy_ && ChooseToCopy()) return Reach::kAddresses;
+  GiveUp();
+  return Reach::kNone;
 }
 
 void SharedTensors::Fill(char* shown) {
-  char* copy = shown + InLines(size() * sizeof(Location));
+  const WayCosts costs = may_copy_ ? context_.scratch.cross_memory.Costs(Kind()) : WayCosts{0, 0};
+  std::memcpy(shown, &costs, sizeof(costs));
   for (int64_t i = 0; i < size(); ++i) {
-    const int64_t num_bytes = Bytes(i);
-    Location location{0, 0};
-    if (IsCopied(i)) {
-      if (num_bytes > 0) std::memcpy(copy, tensors_.inputs[i], num_bytes);
-      copy += InLines(num_bytes);
-    } else {
-      location.input = context_.transport.Locate(tensors_.inputs[i], num_bytes);
-      location.output = context_.transport.Locate(tensors_.outputs[i], num_bytes);
+    Place place{0, 0, 0, 0};
+    if (!IsCopied(i)) {
+      place.input = context_.transport.Locate(tensors_.inputs[i], Bytes(i));
+      place.output = context_.transport.Locate(tensors_.outputs[i], Bytes(i));
     }
-    std::memcpy(shown + i * sizeof(Location), &location, sizeof(location));
+    place.input_address = reinterpret_cast<intptr_t>(tensors_.inputs[i]);
+    place.output_address = reinterpret_cast<intptr_t>(tensors_.outputs[i]);
+    std::memcpy(shown + kPlacesBegin + i * sizeof(Place), &place, sizeof(place));
+  }
+  if (may_map_) FillCopies(shown + kPlacesBegin + InLines(size() * sizeof(Place)));
+}
+
+void SharedTensors::FillCopies(char* copy) const {
+  for (int64_t i = 0; i < size(); ++i) {
+    if (!IsCopied(i) || Bytes(i) == 0) continue;
+    std::memcpy(copy, tensors_.inputs[i], Bytes(i));
+    copy += InLines(Bytes(i));
   }
 }
 
-bool SharedTensors::Note(int leaf, char* shown) {
+bool SharedTensors::Map() {
+  const int num_leaves = context_.transport.size();
+  inputs_.resize(num_leaves * size());
+  outputs_.resize(num_leaves * size());
+  bool can_reach = true;
+  for (int leaf = 0; leaf < num_leaves; ++leaf) can_reach = MapLeaf(leaf) && can_reach;
+  return can_reach;
+}
+
+bool SharedTensors::MapLeaf(int leaf) {
   Transport& transport = context_.transport;
   const bool is_own = leaf == transport.rank();
-  char* copy = shown + InLines(size() * sizeof(Location));
+  char* copy = shown_[leaf] + kPlacesBegin + InLines(size() * sizeof(Place));
   for (int64_t i = 0; i < size(); ++i) {
     const void*& input = inputs_[leaf * size() + i];
     void*& output = outputs_[leaf * size() + i];
@@ -87,13 +124,39 @@ bool SharedTensors::Note(int leaf, char* shown) {
       copy += InLines(Bytes(i));
       continue;
     }
-    Location location;  // read once: it lies in the peer's memory
-    std::memcpy(&location, shown + i * sizeof(Location), sizeof(location));
-    if (location.input < 0 || location.output < 0) return false;
-    input = is_own ? tensors_.inputs[i] : transport.Located(leaf, location.input, Bytes(i));
-    output = is_own ? tensors_.outputs[i] : transport.Located(leaf, location.output, Bytes(i));
+    const Place place = PlaceOf(shown_[leaf], i);
+    if (place.input < 0 || place.output < 0) return false;
+    input = is_own ? tensors_.inputs[i] : transport.Located(leaf, place.input, Bytes(i));
+    output = is_own ? tensors_.outputs[i] : transport.Located(leaf, place.output, Bytes(i));
   }
   return true;
+}
+
+bool SharedTensors::ChooseToCopy() {
+  WayCosts most{0, 0};
+  bool all_know[2] = {true, true};
+  for (const char* shown : shown_) {
+    WayCosts costs;
+    std::memcpy(&costs, shown, sizeof(costs));
+    for (bool way : {false, true}) {
+      most[way] = std::max(most[way], costs[way]);
+      all_know[way] = all_know[way] && costs[way] > 0;
+    }
+  }
+  for (bool way : {false, true}) most[way] = all_know[way] ? most[way] : 0;
+  return context_.scratch.cross_memory.Copies(Kind(), most);
+}
+
+int64_t SharedTensors::InputAddress(int leaf, int64_t segment) const {
+  return PlaceOf(shown_[leaf], segment).input_address;
+}
+
+int64_t SharedTensors::OutputAddress(int leaf, int64_t segment) const {
+  return PlaceOf(shown_[leaf], segment).output_address;
+}
+
+void SharedTensors::NoteSeconds(Reach reach, double seconds) {
+  context_.scratch.cross_memory.Note(Kind(), reach == Reach::kAddresses, seconds);
 }
 
 void SharedTensors::Finish() {
@@ -105,6 +168,7 @@ void SharedTensors::Finish() {
   ForEachPeer(transport,
               [&](int peer) { transport.SendRecv({peer, nullptr, 0}, {peer, &theirs, 1}); });
   transport.LendTensors(false);
+  if (!is_mapped_) return;
   for (int64_t i = 0; i < size(); ++i) {
     if (!IsCopied(i) || Bytes(i) == 0) continue;
     std::memcpy(tensors_.outputs[i], Output(transport.rank(), i), Bytes(i));

@@ -1,4 +1,5 @@
-// The tensors of all leaves, where they lie: memory that every leaf can read and write.
+// The tensors of all leaves, where they lie: memory that every leaf can read and write, or that it
+// can have the system copy from and to.
 #ifndef ADASUM_ALGORITHMS_SHARED_TENSORS_H_
 #define ADASUM_ALGORITHMS_SHARED_TENSORS_H_
 
@@ -8,11 +9,19 @@
 
 namespace adasum {
 
-// Tensors of less than kLeastBytes are copied to the transport's workspace, and their results from
-// there: they are many, and few of all bytes.
+// How a leaf reaches the others' tensors.
+enum class Reach {
+  kNone,      // not at all: they are packed
+  kMapped,    // as its own memory; SharedTensors::Input and Output
+  kAddresses  // by Transport::Fetch and Store; InputAddress and OutputAddress
+};
+
+// Where tensors are mapped, those of less than kLeastBytes are copied to the transport's workspace,
+// and their results from there: they are many, and few of all bytes.
 class SharedTensors {
  public:
-  // From here on adasumrun's preloaded library puts tensors into the arena (arena/preload.cc).
+  // From here on adasumrun's preloaded library puts tensors into the arena (arena/preload.cc), and
+  // lists are worth asking the others for addresses.
   static constexpr int64_t kLeastBytes = int64_t{64} << 10;
 
   // All references must outlive this.
@@ -20,12 +29,21 @@ class SharedTensors {
   SharedTensors(const SharedTensors&) = delete;
   SharedTensors& operator=(const SharedTensors&) = delete;
 
-  // Collective. Learns where all leaves' tensors are, and that their inputs are there. Returns
-  // false, on all leaves alike, if some lie where others can't reach them, or copies are too many.
-  bool Find();
+  // Collective. Learns where all leaves' tensors are, and that their inputs are there. Returns the
+  // same on all leaves.
+  Reach Find();
 
+  // kMapped.
   const void* Input(int leaf, int64_t segment) const { return inputs_[leaf * size() + segment]; }
   void* Output(int leaf, int64_t segment) const { return outputs_[leaf * size() + segment]; }
+
+  // kAddresses.
+  int64_t InputAddress(int leaf, int64_t segment) const;
+  int64_t OutputAddress(int leaf, int64_t segment) const;
+
+  // Whether there was a choice between kNone and kAddresses; how long it took, for the next.
+  bool had_choice() const { return may_copy_ && !is_mapped_; }
+  void NoteSeconds(Reach reach, double seconds);
 
   // Collective, after the last write: returns when all leaves have written, and the caller's
   // outputs hold the results.
@@ -36,18 +54,26 @@ class SharedTensors {
  private:
   int64_t size() const { return tensors_.segments.size(); }
   int64_t Bytes(int64_t segment) const;
+  CrossMemoryPolicy::Kind Kind() const;
   bool IsCopied(int64_t segment) const { return Bytes(segment) < kLeastBytes; }
-  bool IsWorthIt() const;
-  // What a leaf shows the others: where its tensors are, then copies of inputs, then room for
-  // results.
+  // What a leaf shows the others: what copying has cost, where its tensors are, then copies of
+  // inputs, and room for results.
+  int64_t ShownBytes() const;
   void Fill(char* shown);
+  void FillCopies(char* copy) const;
+  bool Map();
   // Returns false if one of the leaf's tensors can't be reached.
-  bool Note(int leaf, char* shown);
+  bool MapLeaf(int leaf);
+  // Whether all choose to copy.
+  bool ChooseToCopy();
 
   const LeafTensors& tensors_;
   const CollectiveContext& context_;
   const int64_t element_bytes_;
   int64_t copied_bytes_ = 0;
+  bool may_map_ = false, may_copy_ = false;  // the same on all leaves
+  bool is_mapped_ = false;
+  std::vector<char*> shown_;         // by every leaf
   std::vector<const void*> inputs_;  // of every leaf, its segments'
   std::vector<void*> outputs_;
 };

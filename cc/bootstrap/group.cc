@@ -92,8 +92,9 @@ class MpiGroup : public Group {
     Topology topology = TopologyOf(members, mpi->rank());
     topology.tuning = options.tuning;
     waits->hot_pauses = HotPauses(topology.local_size);
-    std::unique_ptr<Transport> transport = HostTransport::Make(
-        std::move(mpi), HostsOf(members), *waits, {options.shared_memory, options.zero_copy});
+    std::unique_ptr<Transport> transport =
+        HostTransport::Make(std::move(mpi), HostsOf(members), *waits,
+                            {options.shared_memory, options.zero_copy, options.cross_memory});
     communicator_ =
         std::make_unique<Communicator>(std::move(waits), std::move(transport), topology,
                                        TimelineOrNull(options.timeline, world_->rank()));

@@ -35,6 +35,14 @@ void* Transport::Located(int, int64_t, int64_t) {
   throw Error(ErrorCode::kInternal, "This transport shares no tensors.");
 }
 
+void Transport::Fetch(int, const std::vector<RemoteBytes>&) {
+  throw Error(ErrorCode::kInternal, "This transport reaches no other process.");
+}
+
+void Transport::Store(int, const std::vector<RemoteBytes>&) {
+  throw Error(ErrorCode::kInternal, "This transport reaches no other process.");
+}
+
 bool Transport::AnyCanRead(const std::vector<int>& ranks) const {
   // Where only some share memory all require workspaces, and nobody asks.
   return std::any_of(ranks.begin(), ranks.end(),

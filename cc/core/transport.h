@@ -24,6 +24,13 @@ struct Recv {
   int lane = 0;
 };
 
+// Bytes of this rank's, and the address of as many in a peer's process.
+struct RemoteBytes {
+  void* here;
+  int64_t there;
+  int64_t num_bytes;
+};
+
 // Lanes between two ranks: those of 63 replicas in each process.
 constexpr int kMaxLanes = 1 << 12;
 // The longest message worth sending over a network.
@@ -162,8 +169,19 @@ class Transport {
   // The bytes that a peer found by Locate. Throws Internal if they are not in its shared memory.
   virtual void* Located(int peer, int64_t location, int64_t num_bytes);
 
-  // Whether peers may write from now on where this rank has located tensors. A collective that
-  // fails meanwhile leaves them abandoned: a peer that was stopped may go on writing.
+  // Whether ranks can copy from and to each other's tensors, wherever they lie; the same on all
+  // ranks.
+  virtual bool CopiesTensors() const { return false; }
+
+  // Copies from a peer's memory here, and from here to the peer's, which has lent it. Several
+  // threads may do so at once. Throw Internal where the system refuses, as it does when the peer's
+  // process has ended.
+  virtual void Fetch(int peer, const std::vector<RemoteBytes>& parts);
+  virtual void Store(int peer, const std::vector<RemoteBytes>& parts);
+
+  // Whether peers may write from now on where this rank has located tensors, or told addresses. A
+  // collective that fails meanwhile leaves them abandoned: a peer that was stopped may go on
+  // writing.
   virtual void LendTensors(bool /*are_lent*/) {}
 
   // Every rank has come to a new collective: nobody reads a workspace of an earlier one any more.

@@ -114,8 +114,10 @@ void Set(const std::string& name, const std::string& value, CommunicatorOptions*
     options->shared_memory = ParseSwitch("the option shared_memory", value);
   } else if (name == "zero_copy") {
     options->zero_copy = ParseSwitch("the option zero_copy", value);
+  } else if (name == "cross_memory") {
+    options->cross_memory = ParseSwitch("the option cross_memory", value);
   } else {
-    Refuse("an option", "shared_memory, zero_copy or timeline", name);
+    Refuse("an option", "shared_memory, zero_copy, cross_memory or timeline", name);
   }
 }
 
@@ -129,6 +131,7 @@ CommunicatorOptions CommunicatorOptions::FromEnvironment(const GivenOptions& giv
   ReadCores("TF_ADASUM_CORES", &options.cores);
   ReadInstructionSet("TF_ADASUM_INSTRUCTION_SET", &options.instruction_set);
   ReadSwitch("TF_ADASUM_SHARED_MEMORY", &options.shared_memory);
+  ReadSwitch("TF_ADASUM_CROSS_MEMORY", &options.cross_memory);
   CheckHeapBytes("TF_ADASUM_ARENA");
   ReadSwitch("TF_ADASUM_CUDA_IPC", &options.cuda.ipc);
   ReadSwitch("TF_ADASUM_CUDA_MPI", &options.cuda.mpi);

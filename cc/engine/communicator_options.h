@@ -23,7 +23,7 @@ struct CudaOptions {
 };
 
 // What a caller of split() sets other than the environment does: values by the names of the
-// options, "shared_memory" and "zero_copy" ("0" or "1") and "timeline" (a path).
+// options, "shared_memory", "zero_copy" and "cross_memory" ("0" or "1") and "timeline" (a path).
 using GivenOptions = std::map<std::string, std::string>;
 
 // docs/settings.md describes each for users.
@@ -46,6 +46,9 @@ struct CommunicatorOptions {
   bool shared_memory = true;
   // Whether they read tensors that lie in shared memory there, rather than packed.
   bool zero_copy = true;
+  // Whether they copy from and to tensors that lie elsewhere, where the system lets them and that
+  // is quicker than packing. TF_ADASUM_CROSS_MEMORY.
+  bool cross_memory = true;
   CudaOptions cuda;
   // TF_ADASUM_TUNE: 0, 1 or the file that keeps what is measured. TF_ADASUM_VERBOSE.
   TuningSettings tuning;

@@ -14,9 +14,10 @@ namespace {
 
 using Ends = std::vector<std::unique_ptr<ShmTransport>>;
 
+// An answer that begins so names all that a rank reaches of its peers beside their files.
 constexpr char kYes[] = "yes";
-// The files, but not the arenas in which tensors lie.
-constexpr char kFilesOnly[] = "files only";
+constexpr char kArenas[] = ", the arenas in which tensors lie";
+constexpr char kProcesses[] = ", the processes";
 // Unwanted, or another rank has the reason.
 constexpr char kNotTried[] = "not tried";
 
@@ -28,13 +29,20 @@ Ends Create(int first, const HostEnds& wanted, const WaitControl& waits) {
   return ends;
 }
 
-// kYes, kFilesOnly, or why not.
+bool Says(const std::string& answer, const char* what) {
+  return answer.rfind(kYes, 0) == 0 && answer.find(what) != std::string::npos;
+}
+
+// kYes with what is reached, or why not.
 std::string Connect(const Ends& ends, const std::vector<std::string>& addresses,
-                    bool shares_tensors) {
+                    const HostEnds& wanted) {
   if (static_cast<int>(addresses.size()) != ends[0]->size()) return kNotTried;
   try {
     for (const auto& end : ends) end->Connect(addresses);
-    return shares_tensors && ends[0]->MapArenas(addresses) ? kYes : kFilesOnly;
+    std::string answer = kYes;
+    if (wanted.shares_tensors && ends[0]->MapArenas(addresses)) answer += kArenas;
+    if (wanted.copies_tensors && ends[0]->ReachProcesses(addresses)) answer += kProcesses;
+    return answer;
   } catch (const Error& error) {
     return error.what();
   }
@@ -72,19 +80,21 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
     if (first_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
   }
-  if (!ends.empty()) answer = Connect(ends, on_host, wanted.shares_tensors);
+  if (!ends.empty()) answer = Connect(ends, on_host, wanted);
   const std::vector<std::string> answers = GatherTexts(ranks, answer);
-  bool all_can = true, share_tensors = true;
+  bool all_can = true, share_tensors = true, copy_tensors = true;
   int first = -1;  // of those with a reason
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    const bool can = answers[rank] == kYes || answers[rank] == kFilesOnly;
+    const bool can = Says(answers[rank], kYes);
     all_can = all_can && can;
-    share_tensors = share_tensors && answers[rank] == kYes;
+    share_tensors = share_tensors && Says(answers[rank], kArenas);
+    copy_tensors = copy_tensors && Says(answers[rank], kProcesses);
     if (first < 0 && !can && answers[rank] != kNotTried) first = rank;
   }
   if (first >= 0) Tell(ranks.rank(), first, answers[first]);
   if (!all_can) return Ends();
   if (share_tensors) ends[0]->ShareTensors();
+  if (copy_tensors) ends[0]->CopyTensors();
   return ends;
 }
 

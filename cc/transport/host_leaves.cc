@@ -21,7 +21,7 @@ std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, const LeafNum
     first_on_host[process] = num_on_host;
     num_on_host += numbers.CountOf(process);
   }
-  const HostEnds wanted{numbers.CountOf(processes.rank()), num_on_host, kMostEnds, false};
+  const HostEnds wanted{numbers.CountOf(processes.rank()), num_on_host, kMostEnds, false, false};
   auto ends = ConnectHostEnds(processes, first_on_host, wanted, waits);
   if (ends.empty()) return nullptr;
   return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(first_on_host), std::move(ends)));

@@ -17,8 +17,8 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
     if (hosts[rank] == hosts[mpi->rank()]) index_on_host[rank] = num_on_host++;
   }
   const int most_ends = wanted.memory ? num_on_host : 0;
-  auto ends =
-      ConnectHostEnds(*mpi, index_on_host, {1, num_on_host, most_ends, wanted.tensors}, waits);
+  auto ends = ConnectHostEnds(
+      *mpi, index_on_host, {1, num_on_host, most_ends, wanted.tensors, wanted.cross_memory}, waits);
   if (ends.empty()) return mpi;
   return std::unique_ptr<Transport>(
       new HostTransport(std::move(mpi), std::move(ends[0]), std::move(index_on_host), waits));

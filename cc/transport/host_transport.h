@@ -17,7 +17,8 @@ class HostTransport : public Transport {
   // What ranks of a host share, where they can.
   struct Wanted {
     bool memory;
-    bool tensors;
+    bool tensors;       // that lie in shared memory
+    bool cross_memory;  // each other's whole memory, to copy from and to
   };
   // Collective over `mpi`. `hosts` names the host of every rank. Returns `mpi` itself where shared
   // memory serves nobody, or where one rank doesn't have it (another process namespace) or doesn't
@@ -64,6 +65,15 @@ class HostTransport : public Transport {
   }
   void* Located(int peer, int64_t location, int64_t num_bytes) override {
     return shm_->Located(index_on_host_[peer], location, num_bytes);
+  }
+  bool CopiesTensors() const override {
+    return shm_->CopiesTensors() && shm_->size() == mpi_->size();
+  }
+  void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
+    shm_->Fetch(index_on_host_[peer], parts);
+  }
+  void Store(int peer, const std::vector<RemoteBytes>& parts) override {
+    shm_->Store(index_on_host_[peer], parts);
   }
   void LendTensors(bool are_lent) override { shm_->LendTensors(are_lent); }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;

@@ -61,13 +61,14 @@ struct ShmAddress {
   int64_t pid = 0;
   FileAddress file;
   FileAddress arena;
+  int64_t token_address = 0;  // in that process
 };
 
 ShmAddress ParseAddress(const std::string& text, int peer) {
   std::istringstream in(text);
   ShmAddress address;
   in >> address.pid >> address.file.fd >> address.file.token;
-  in >> address.arena.fd >> address.arena.token;
+  in >> address.arena.fd >> address.arena.token >> address.token_address;
   if (!in || address.pid <= 0 || address.file.fd < 0) {
     RefuseBytes(peer, "an address of its memory", text);
   }
@@ -105,7 +106,8 @@ ShmTransport::~ShmTransport() = default;
 std::string ShmTransport::Address() const {
   const ArenaMemory arena = Arena::OfProcess().memory();
   std::ostringstream out;
-  out << getpid() << ' ' << own_->fd() << ' ' << token_ << ' ' << arena.fd << ' ' << arena.token;
+  out << getpid() << ' ' << own_->fd() << ' ' << token_ << ' ' << arena.fd << ' ' << arena.token
+      << ' ' << reinterpret_cast<intptr_t>(&token_);
   return out.str();
 }
 
@@ -113,6 +115,7 @@ void ShmTransport::Connect(const std::vector<std::string>& addresses) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     const ShmAddress address = ParseAddress(addresses[peer], peer);
+    peers_[peer].process = ProcessMemory(address.pid, peer);
     peers_[peer].memory =
         OpenFile(address.pid, address.file, SharedMemory::Pages::kAtOnce, WorkspaceBegin(), peer);
   }
@@ -129,6 +132,22 @@ bool ShmTransport::MapArenas(const std::vector<std::string>& addresses) {
     }
   } catch (const Error&) {
     return false;  // for lack of addresses, say; what is packed finds its way
+  }
+  return true;
+}
+
+bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) const {
+  try {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == rank_) continue;
+      const ShmAddress address = ParseAddress(addresses[rank], rank);
+      uint64_t token = 0;
+      // Who may read may write. Another process under this id has no such token there.
+      peers_[rank].process.Fetch({{&token, address.token_address, sizeof(token)}});
+      if (token != address.file.token) return false;
+    }
+  } catch (const Error&) {
+    return false;  // not allowed; what is packed finds its way
   }
   return true;
 }

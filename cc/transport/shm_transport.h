@@ -12,6 +12,7 @@
 
 #include "cc/core/backoff.h"
 #include "cc/core/transport.h"
+#include "cc/transport/process_memory.h"
 #include "cc/transport/shared_memory.h"
 
 namespace adasum {
@@ -33,6 +34,10 @@ class ShmTransport : public Transport {
   // share tensors if all of them say so.
   bool MapArenas(const std::vector<std::string>& addresses);
   void ShareTensors() { shares_tensors_ = true; }
+  // Tries to read the memory of all ranks' processes. Returns false if it can't of one; the ranks
+  // copy from and to each other's tensors if all of them can.
+  bool ReachProcesses(const std::vector<std::string>& addresses) const;
+  void CopyTensors() { copies_tensors_ = true; }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
@@ -53,6 +58,13 @@ class ShmTransport : public Transport {
   bool SharesTensors() const override { return shares_tensors_; }
   int64_t Locate(const void* bytes, int64_t num_bytes) const override;
   void* Located(int peer, int64_t location, int64_t num_bytes) override;
+  bool CopiesTensors() const override { return copies_tensors_; }
+  void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
+    peers_[peer].process.Fetch(parts);
+  }
+  void Store(int peer, const std::vector<RemoteBytes>& parts) override {
+    peers_[peer].process.Store(parts);
+  }
   void LendTensors(bool are_lent) override { has_lent_ = are_lent; }
   bool HasAbandoned() const override { return has_lent_; }
   // Workspaces start again at the same offset, which the cache may still have.
@@ -90,6 +102,7 @@ class ShmTransport : public Transport {
   struct Peer {
     std::unique_ptr<SharedMemory> memory;  // null for this rank itself
     std::unique_ptr<SharedMemory> arena;   // null where tensors are not shared
+    ProcessMemory process{0, -1};
     uint64_t num_sent = 0;
     uint64_t num_received = 0;
   };
@@ -109,6 +122,7 @@ class ShmTransport : public Transport {
   std::unique_ptr<SharedMemory> own_;
   std::vector<Peer> peers_;
   bool shares_tensors_ = false;
+  bool copies_tensors_ = false;
   bool has_lent_ = false;
   // The newest workspace, as offsets into the file.
   int64_t newest_begin_;

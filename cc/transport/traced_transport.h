@@ -57,6 +57,15 @@ class TracedTransport : public Transport {
   void* Located(int peer, int64_t location, int64_t num_bytes) override {
     return inner_->Located(peer, location, num_bytes);
   }
+  bool CopiesTensors() const override { return inner_->CopiesTensors(); }
+  void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
+    TimelineSpan span(timeline_, "fetch", peer, Bytes(parts));
+    inner_->Fetch(peer, parts);
+  }
+  void Store(int peer, const std::vector<RemoteBytes>& parts) override {
+    TimelineSpan span(timeline_, "store", peer, Bytes(parts));
+    inner_->Store(peer, parts);
+  }
   void LendTensors(bool are_lent) override { inner_->LendTensors(are_lent); }
   void Begin() override { inner_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return inner_->Workspace(num_bytes); }
@@ -64,6 +73,11 @@ class TracedTransport : public Transport {
  private:
   static int Peer(const Send& send, const Recv& recv) {
     return recv.num_bytes > 0 ? recv.peer : send.peer;
+  }
+  static int64_t Bytes(const std::vector<RemoteBytes>& parts) {
+    int64_t num_bytes = 0;
+    for (const RemoteBytes& part : parts) num_bytes += part.num_bytes;
+    return num_bytes;
   }
 
   Transport* inner_;

@@ -27,18 +27,20 @@ TEST(WithoutVariablesTheDefaultsStand) {
   CHECK_EQ(options.host + options.timeline, "");
   CHECK_EQ(options.cores, 0);
   CHECK_TRUE(options.instruction_set == InstructionSet::kAvx512);
-  CHECK_TRUE(options.shared_memory && options.cuda.ipc && options.cuda.mpi);
+  CHECK_TRUE(options.shared_memory && options.cross_memory && options.cuda.ipc && options.cuda.mpi);
   CHECK_EQ(options.cuda.chunk_bytes, int64_t{0});
 }
 
 TEST(WhatIsGivenCountsMoreThanTheEnvironment) {
   setenv("TF_ADASUM_SHARED_MEMORY", "0", 1);
   setenv("TF_ADASUM_TIMELINE", "/tmp/environment", 1);
-  const auto options = CommunicatorOptions::FromEnvironment(
-      {{"shared_memory", "1"}, {"timeline", "/tmp/given"}, {"zero_copy", "0"}});
+  const auto options = CommunicatorOptions::FromEnvironment({{"shared_memory", "1"},
+                                                             {"timeline", "/tmp/given"},
+                                                             {"zero_copy", "0"},
+                                                             {"cross_memory", "0"}});
   unsetenv("TF_ADASUM_SHARED_MEMORY");
   unsetenv("TF_ADASUM_TIMELINE");
-  CHECK_TRUE(options.shared_memory && !options.zero_copy);
+  CHECK_TRUE(options.shared_memory && !options.zero_copy && !options.cross_memory);
   CHECK_EQ(options.timeline, "/tmp/given");
 }
 
@@ -47,6 +49,7 @@ TEST(EveryVariableSetsItsOption) {
   CHECK_EQ(With("TF_ADASUM_MISMATCH_SECONDS", "2").timeouts.mismatch_seconds, 2.0);
   CHECK_EQ(With("TF_ADASUM_HOST", "left").host, "left");
   CHECK_EQ(With("TF_ADASUM_CORES", "3").cores, 3);
+  CHECK_TRUE(!With("TF_ADASUM_CROSS_MEMORY", "0").cross_memory);
   CHECK_TRUE(With("TF_ADASUM_INSTRUCTION_SET", "baseline").instruction_set ==
              InstructionSet::kBaseline);
   CHECK_TRUE(With("TF_ADASUM_INSTRUCTION_SET", "avx2").instruction_set == InstructionSet::kAvx2);

@@ -2,8 +2,10 @@
 #ifndef ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
 #define ADASUM_TESTS_CC_COUNTING_TRANSPORT_H_
 
+#include <atomic>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "cc/core/transport.h"
 
@@ -49,13 +51,30 @@ class CountingTransport : public Transport {
     ++num_located;
     return inner_.Located(peer, location, count);
   }
+  bool CopiesTensors() const override { return inner_.CopiesTensors(); }
+  void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
+    num_fetched += Bytes(parts);
+    inner_.Fetch(peer, parts);
+  }
+  void Store(int peer, const std::vector<RemoteBytes>& parts) override {
+    num_stored += Bytes(parts);
+    inner_.Store(peer, parts);
+  }
   void LendTensors(bool are_lent) override { inner_.LendTensors(are_lent); }
 
   int64_t num_bytes = 0;
   int64_t num_messages = 0;
   int64_t num_located = 0;  // tensors of peers that were read where they lie
+  // Bytes from and to peers' processes.
+  std::atomic<int64_t> num_fetched{0}, num_stored{0};
 
  private:
+  static int64_t Bytes(const std::vector<RemoteBytes>& parts) {
+    int64_t num_bytes = 0;
+    for (const RemoteBytes& part : parts) num_bytes += part.num_bytes;
+    return num_bytes;
+  }
+
   Transport& inner_;
   std::function<void()> before_;
 };

@@ -78,6 +78,8 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
                   std::vector<int64_t>(inputs.size()),
                   std::vector<int64_t>(inputs.size()),
                   {inputs.size(), std::vector<SquaredNorms>(inputs[0].size())},
+                  std::vector<int64_t>(inputs.size()),
+                  std::vector<int64_t>(inputs.size()),
                   std::vector<int64_t>(inputs.size())};
   std::vector<int64_t> counts;
   for (const Elements& tensor : inputs[0]) counts.push_back(tensor.size());
@@ -87,6 +89,8 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
   std::vector<LeafScratch> scratch(inputs.size());
   // As if the cores of some ranks were far from all others.
   for (size_t rank = 0; rank < scratch.size(); rank += 2) scratch[rank].stores = PeerStores(0);
+  // Nobody chooses.
+  for (LeafScratch& leaf : scratch) leaf.cross_memory.CopyAlways();
   ForEachRank(world.size(), [&](int rank) {
     std::vector<const void*> in;
     std::vector<void*> out;
@@ -110,6 +114,8 @@ Outcome ReduceOnAllRanks(Wire wire, const char* reduction, Leaves& inputs, Outpu
     outcome.bytes_sent[rank] = transport.num_bytes;
     outcome.num_messages[rank] = transport.num_messages;
     outcome.num_located[rank] = transport.num_located;
+    outcome.num_fetched[rank] = transport.num_fetched;
+    outcome.num_stored[rank] = transport.num_stored;
   });
   outcome.algorithm = SelectAlgorithm(world.transport(0),
                                       segments.num_elements() * ElementBytes(inputs[0][0].dtype()));

@@ -30,6 +30,7 @@ struct Outcome {
   std::vector<int64_t> num_messages;
   std::vector<std::vector<SquaredNorms>> norms;  // norms[leaf][variable]
   std::vector<int64_t> num_located;  // tensors of peers that each leaf reached where they lie
+  std::vector<int64_t> num_fetched, num_stored;  // bytes that each leaf copied from and to peers
   Algorithm algorithm = Algorithm::kRecursiveHalving;
 };
 

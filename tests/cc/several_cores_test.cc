@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "cc/algorithms/tiles.h"
@@ -39,7 +40,8 @@ void CheckSameBits(const Leaves& a, const Leaves& b) {
 }
 
 void CheckWire(Wire wire) {
-  const InArena in_arena;
+  std::optional<InArena> in_arena;
+  if (wire == Wire::kSharedTensors) in_arena.emplace();
   for (const char* reduction : {"sum", "mean", "min", "max", "product", "adasum"}) {
     for (int size = 2; size <= 5; ++size) {
       for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -82,6 +84,7 @@ TEST(EveryTileMayFail) {
 }
 
 TEST(TensorsThatAllReach) { CheckWire(Wire::kSharedTensors); }
+TEST(TensorsThatAllCopy) { CheckWire(Wire::kCrossMemory); }
 TEST(PackedTensors) { CheckWire(Wire::kSharedMemory); }
 TEST(OverANetwork) { CheckWire(Wire::kNetwork); }
 

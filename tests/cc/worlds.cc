@@ -81,8 +81,8 @@ class NetworkTransport : public PostedTransport {
 }  // namespace
 
 const char* WireName(Wire wire) {
-  const char* names[] = {"threads",        "copies", "shared memory",
-                         "shared tensors", "posted", "network"};
+  const char* names[] = {"threads",      "copies", "shared memory", "shared tensors",
+                         "cross memory", "posted", "network"};
   return names[static_cast<int>(wire)];
 }
 
@@ -105,8 +105,10 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
     waits_.back()->timeouts.silence_seconds = silence_seconds;
     waits_.back()->timeouts.mismatch_seconds = mismatch_seconds;
   }
-  if (wire == Wire::kSharedMemory || wire == Wire::kSharedTensors) {
-    ConnectSharedMemory(wire == Wire::kSharedTensors);
+  const bool is_shared =
+      wire == Wire::kSharedMemory || wire == Wire::kSharedTensors || wire == Wire::kCrossMemory;
+  if (is_shared) {
+    ConnectSharedMemory(wire);
     return;
   }
   hub_ = std::make_unique<Hub>(size, silence_seconds);
@@ -123,7 +125,7 @@ World::World(Wire wire, int size, double silence_seconds, double mismatch_second
   }
 }
 
-void World::ConnectSharedMemory(bool shares_tensors) {
+void World::ConnectSharedMemory(Wire wire) {
   const int size = static_cast<int>(waits_.size());
   std::vector<ShmTransport*> ends;
   std::vector<std::string> addresses;
@@ -134,10 +136,14 @@ void World::ConnectSharedMemory(bool shares_tensors) {
     transports_.push_back(std::move(end));
   }
   for (ShmTransport* end : ends) end->Connect(addresses);
-  if (!shares_tensors) return;
+  if (wire == Wire::kSharedMemory) return;
   for (ShmTransport* end : ends) {
     if (!end->MapArenas(addresses)) throw Error(ErrorCode::kInternal, "Expected an arena.");
     end->ShareTensors();
+    if (wire != Wire::kCrossMemory) continue;
+    // Of its own memory no process is refused anything.
+    if (!end->ReachProcesses(addresses)) throw Error(ErrorCode::kInternal, "Expected a token.");
+    end->CopyTensors();
   }
 }
 

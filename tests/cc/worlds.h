@@ -17,6 +17,7 @@ enum class Wire {
   kCopies,         // the same, with a copy of every message, as a network makes it
   kSharedMemory,   // as between processes of one host
   kSharedTensors,  // the same, and ranks reach each other's tensors in the arena
+  kCrossMemory,    // the same, and copy from and to tensors elsewhere
   kPosted,   // copies whose exchanges are posted ahead: a breach of Post's contract is an error
   kNetwork,  // the same, and as between hosts of one rank: all algorithms for them
 };
@@ -40,7 +41,7 @@ class World {
 
  private:
   class Hub;
-  void ConnectSharedMemory(bool shares_tensors);
+  void ConnectSharedMemory(Wire wire);
 
   // Before the transports, which refer to them.
   std::unique_ptr<Hub> hub_;

@@ -37,8 +37,9 @@ def _sent(has_shared_memory, tmp_path_factory):
     """Bytes sent for each list and reduction, over one transport."""
     world = adasum.world()  # made before, so that it has no timeline there
     folder = tmp_path_factory.mktemp("timeline")
-    # Of tensors that are packed: what lies in shared memory is not sent (zero_copy_test.py).
-    options = {"shared_memory": has_shared_memory, "zero_copy": False}
+    # Of tensors that are packed: what lies in shared memory is not sent (zero_copy_test.py), and
+    # before others are copied, ranks tell each other where they are (cross_memory_test.py).
+    options = {"shared_memory": has_shared_memory, "zero_copy": False, "cross_memory": False}
     options["timeline"] = str(folder / "trace")
     communicator = world.split(color=0, options=options)
     for name, sizes in LISTS.items():

@@ -126,7 +126,8 @@ def test_in_a_function():
     [
         (
             {"color": 3},
-            "Expected an option to be shared_memory, zero_copy or timeline. Received: color",
+            "Expected an option to be shared_memory, zero_copy, cross_memory or timeline. "
+            "Received: color",
         ),
         ({"shared_memory": "no"}, "Expected the option shared_memory to be 0 or 1. Received: no"),
     ],

@@ -124,7 +124,8 @@ class Communicator:
                 names of their own.
             options: settings of the new group that are to differ from those of the environment:
                 "shared_memory", whether ranks of a host read each other's memory, "zero_copy",
-                whether they read tensors that lie in shared memory there rather than packed, and
+                whether they read tensors that lie in shared memory there rather than packed,
+                "cross_memory", whether they may copy from and to tensors that lie elsewhere, and
                 "timeline", the path where timelines go.
 
         Returns:

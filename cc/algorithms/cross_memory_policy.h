@@ -1,0 +1,49 @@
+// Whether ranks copy from and to each other's tensors or pack them, learnt from how long it takes.
+#ifndef ADASUM_ALGORITHMS_CROSS_MEMORY_POLICY_H_
+#define ADASUM_ALGORITHMS_CROSS_MEMORY_POLICY_H_
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "cc/core/two_ways.h"
+
+namespace adasum {
+
+// The system copies without packing first, but it writes through the caches, and to lines of the
+// peer's: where cores share no cache packing may be quicker, past the caches. All ranks choose
+// alike, by what the slowest of them has seen.
+//
+// No bit of a result depends on it.
+class CrossMemoryPolicy {
+ public:
+  // What makes allreduces alike.
+  struct Kind {
+    bool has_moments;
+    int64_t num_bytes;  // at least 1; alike within a factor of two
+  };
+
+  // What this rank tells the others.
+  const WayCosts& Costs(const Kind& kind) { return Of(kind).costs(); }
+  // The next way, by the most that any rank told: true copies.
+  bool Copies(const Kind& kind, const WayCosts& costs) { return Of(kind).Next(costs) || always_; }
+  void Note(const Kind& kind, bool copies, double seconds) {
+    Of(kind).Note(copies, seconds / static_cast<double>(kind.num_bytes));
+  }
+
+  // From here on ranks copy wherever they can; all must be told.
+  void CopyAlways() { always_ = true; }
+
+ private:
+  TwoWays& Of(const Kind& kind) {
+    return known_[{kind.has_moments, std::ilogb(static_cast<double>(kind.num_bytes))}];
+  }
+
+  std::map<std::pair<bool, int>, TwoWays> known_;
+  bool always_ = false;
+};
+
+}  // namespace adasum
+
+#endif  // ADASUM_ALGORITHMS_CROSS_MEMORY_POLICY_H_
