@@ -1,11 +1,12 @@
 """Times each pass over memory of allreduces in place, by the library's own timeline.
 
-    adasumrun -np 2 python -m benchmarks.passes
+    adasumrun -np 2 python -m benchmarks.passes    # TF_ADASUM_CROSS_MEMORY=0: packed
 
 Columns: milliseconds of one allreduce, the mean of all ranks. pack = copying what peers combine to
-where they read it; moments = inner products; combine, or add for a sum; deliver = fetching the
-parts that peers combined; wait = waiting for them, and telling them; total = all from call to
-return. Keeping the timeline costs about a microsecond for each of some hundred spans.
+where they read it, or fetching it from them; moments = inner products; combine, or add for a sum;
+deliver = fetching the parts that peers combined, or storing into their arrays; wait = waiting for
+them, and telling them; total = all from call to return. Keeping the timeline costs about a
+microsecond for each of some hundred spans.
 """
 
 import os

@@ -2,9 +2,10 @@
 
     adasumrun -np 2 python -m benchmarks.tuning
 
-One communicator for each choice, all of one job: allreduces in place of NumPy arrays ("packed")
-and of arrays in shared memory ("nothing packed"). Columns: bytes of a chunk, and how many chunks
-stay packed; median milliseconds with the defaults, and of each other choice the ratio to them.
+One communicator for each choice, all of one job: allreduces in place of NumPy arrays ("packed",
+where ranks would else copy across) and of arrays in shared memory ("nothing packed"). Columns:
+bytes of a chunk, and how many chunks stay packed; median milliseconds with the defaults, and of
+each other choice the ratio to them.
 """
 
 import os
@@ -60,7 +61,7 @@ def _group(path: Path, choice: tuple[int, int] | None = None) -> adasum.Communic
     if choice and adasum.rank() == 0:
         path.write_text(f"{choice[0] * KIB} {choice[1]} any host\n")
     os.environ[VARIABLE] = str(path)
-    group = adasum.world().split(color=0)
+    group = adasum.world().split(color=0, options={"cross_memory": False})
     adasum.allreduce_arrays([np.ones(2**20, "float32")], communicator=group)
     return group
 

@@ -4,8 +4,8 @@ The integers of cc/algorithms/schedule.h, halving.cc, direct.cc, network_direct.
 recursive_doubling.cc, for all ranks at once; //tests/scale:schedule_test holds them equal to what
 the C++ algorithms send, and tests/mpi/predicted_bytes_test.py what is enclosed (whole_tree.h). A
 message is one call of the transport that sends something; barriers are not counted, here and there.
-Tensors in the arena, which ranks of a host read where they lie (cc/algorithms/zero_copy.h), are not
-modelled: all is packed here.
+Tensors that ranks of a host read where they lie (cc/algorithms/zero_copy.h), or copy from there
+(cross_memory.h), are not modelled: all is packed here.
 """
 
 from __future__ import annotations
