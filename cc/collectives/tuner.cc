@@ -175,7 +175,12 @@ class Tuner {
                              std::to_string(tuning.packed_chunks) + " kept packed (" + how + ")";
     if (context_.timeline != nullptr) context_.timeline->Add("tuning: " + text, begin, -1, 0);
     if (!settings_.is_verbose || all_.rank() != 0) return;
-    std::fprintf(stderr, "tf_adasum: ranks of a host exchange %s\n", text.c_str());
+    const char* const elsewhere =
+        all_.CopiesTensors() ? "packed or copied across, whichever is quicker" : "packed";
+    std::fprintf(stderr,
+                 "tf_adasum: ranks of a host exchange %s; tensors outside of shared memory are "
+                 "%s\n",
+                 text.c_str(), elsewhere);
   }
 
   RequestContext& context_;

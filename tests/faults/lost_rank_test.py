@@ -63,6 +63,29 @@ def test_killed_rank_ends_the_others(tmp_path, ranks):
     assert _finished(tmp_path) == []
 
 
+# Arrays from and to which the others copy where they lie, or that they wait for, as it comes.
+COPIED = """
+import os, signal, threading
+import numpy as np
+import tf_adasum as adasum
+
+world = adasum.world()
+arrays = [np.ones(2**22, np.float32)]
+for _ in range(10):
+    adasum.allreduce_arrays(arrays, "mean")
+if world.rank == world.size - 1:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGKILL)).start()
+while True:
+    adasum.allreduce_arrays(arrays, "mean")
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_rank_killed_while_others_copy_from_it_ends_them(tmp_path, ranks):
+    done = _launch(tmp_path, ranks, COPIED)
+    assert done.returncode not in (0, 124), done.stderr
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
     done = _end_one(tmp_path, ranks, "raise")
