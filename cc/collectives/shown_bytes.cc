@@ -16,42 +16,64 @@ constexpr int64_t kSlots = 3;
 
 void ShownBytes::Exchange(const Shown& shown, const Read& read) {
   if (shown.num_bytes == 0 && read.num_bytes == 0) return;
-  const bool lies_in_reach = shown.num_bytes > 0 && transport_.SharesTensors() &&
-                             transport_.Locate(shown.bytes, shown.num_bytes) >= 0;
-  const bool reads_in_reach = SwapReach(shown, read, lies_in_reach);
+  const Place mine = PlaceOf(shown);
+  const Place theirs = SwapPlaces(shown, read, mine);
   // A reader that was stopped may go on with what lies there (Transport::HasAbandoned).
-  if (lies_in_reach) transport_.LendTensors(true);
+  const bool is_lent = mine.way != Way::kSlots;
+  if (is_lent) transport_.LendTensors(true);
+  if (theirs.way == Way::kAddress) {
+    transport_.Fetch(read.owner, {{read.bytes, theirs.address, read.num_bytes}});
+  }
+  // Of what is fetched there are none.
+  ExchangePieces(mine.way == Way::kAddress ? Shown{{}, nullptr, 0} : shown,
+                 theirs.way == Way::kAddress ? Read{0, nullptr, 0} : read, mine.way, theirs.way);
+  HaveRead(shown, read);
+  if (is_lent) transport_.LendTensors(false);
+}
+
+ShownBytes::Place ShownBytes::PlaceOf(const Shown& shown) const {
+  if (shown.num_bytes == 0) return {};
+  if (transport_.SharesTensors() && transport_.Locate(shown.bytes, shown.num_bytes) >= 0) {
+    return {Way::kMapped, 0};
+  }
+  if (!transport_.CopiesTensors()) return {};
+  return {Way::kAddress, reinterpret_cast<intptr_t>(shown.bytes)};
+}
+
+ShownBytes::Place ShownBytes::SwapPlaces(const Shown& shown, const Read& read, const Place& mine) {
+  Place theirs;
+  if (!transport_.SharesTensors() && !transport_.CopiesTensors()) return theirs;
+  if (shown.num_bytes > 0) {
+    for (int reader : shown.readers) {
+      transport_.SendRecv({reader, &mine, sizeof(mine)}, {0, nullptr, 0});
+    }
+  }
+  if (read.num_bytes > 0) {
+    transport_.SendRecv({0, nullptr, 0}, {read.owner, &theirs, sizeof(theirs)});
+  }
+  return theirs;
+}
+
+void ShownBytes::ExchangePieces(const Shown& shown, const Read& read, Way of_shown, Way of_read) {
+  if (shown.num_bytes == 0 && read.num_bytes == 0) return;
   const int64_t chunk_bytes =
       transport_.ChunkBytes(read.num_bytes > 0 ? read.owner : shown.readers[0]);
-  const int64_t shown_piece = lies_in_reach ? shown.num_bytes : chunk_bytes;
-  const int64_t read_piece = reads_in_reach ? read.num_bytes : chunk_bytes;
+  const int64_t shown_piece = of_shown == Way::kMapped ? shown.num_bytes : chunk_bytes;
+  const int64_t read_piece = of_read == Way::kMapped ? read.num_bytes : chunk_bytes;
   for (int64_t i = 0; i * shown_piece < shown.num_bytes || i * read_piece < read.num_bytes; ++i) {
     const int64_t begin = i * shown_piece, read_begin = i * read_piece;
     if (begin < shown.num_bytes) {
-      Show(shown, begin, std::min(shown_piece, shown.num_bytes - begin), lies_in_reach);
+      Show(shown, begin, std::min(shown_piece, shown.num_bytes - begin), of_shown);
     }
     if (read_begin < read.num_bytes) {
       Take(read, read_begin, std::min(read_piece, read.num_bytes - read_begin));
     }
   }
-  HaveRead(shown, read);
-  if (lies_in_reach) transport_.LendTensors(false);
 }
 
-bool ShownBytes::SwapReach(const Shown& shown, const Read& read, bool lies_in_reach) {
-  if (!transport_.SharesTensors()) return false;
-  const char mine = lies_in_reach;
-  char theirs = 0;
-  if (shown.num_bytes > 0) {
-    for (int reader : shown.readers) transport_.SendRecv({reader, &mine, 1}, {0, nullptr, 0});
-  }
-  if (read.num_bytes > 0) transport_.SendRecv({0, nullptr, 0}, {read.owner, &theirs, 1});
-  return theirs != 0;
-}
-
-void ShownBytes::Show(const Shown& shown, int64_t begin, int64_t num_bytes, bool lies_in_reach) {
+void ShownBytes::Show(const Shown& shown, int64_t begin, int64_t num_bytes, Way way) {
   const void* bytes = At(shown.bytes, begin);
-  if (!lies_in_reach) {
+  if (way == Way::kSlots) {
     void* const slot = NextSlot(transport_.ChunkBytes(shown.readers[0]));
     std::memcpy(slot, bytes, num_bytes);
     bytes = slot;

@@ -1,5 +1,5 @@
-// Bytes of one rank that others of its host read: where they lie, if they can be reached there,
-// else piece by piece in a few slots of its workspace.
+// Bytes of one rank that others of its host read: where they lie, if they are mapped or ranks may
+// copy across, else piece by piece in a few slots of its workspace.
 #ifndef ADASUM_COLLECTIVES_SHOWN_BYTES_H_
 #define ADASUM_COLLECTIVES_SHOWN_BYTES_H_
 
@@ -35,9 +35,18 @@ class ShownBytes {
   void Exchange(const Shown& shown, const Read& read);
 
  private:
-  // Tells all readers whether they reach what is shown, and returns what the owner tells.
-  bool SwapReach(const Shown& shown, const Read& read, bool lies_in_reach);
-  void Show(const Shown& shown, int64_t begin, int64_t num_bytes, bool lies_in_reach);
+  // How readers come to bytes.
+  enum class Way : int64_t { kSlots, kMapped, kAddress };
+  struct Place {
+    Way way = Way::kSlots;
+    int64_t address = 0;  // kAddress
+  };
+
+  Place PlaceOf(const Shown& shown) const;
+  // Tells all readers where to find what is shown, and returns what the owner tells.
+  Place SwapPlaces(const Shown& shown, const Read& read, const Place& mine);
+  void ExchangePieces(const Shown& shown, const Read& read, Way of_shown, Way of_read);
+  void Show(const Shown& shown, int64_t begin, int64_t num_bytes, Way way);
   void Take(const Read& read, int64_t begin, int64_t num_bytes);
   // Says so to the owner, and hears from all readers.
   void HaveRead(const Shown& shown, const Read& read);

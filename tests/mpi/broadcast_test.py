@@ -75,7 +75,15 @@ def _check_long_tensors(communicator):
             np.testing.assert_array_equal(result, _of_rank(root, shape, "float32"))
 
 
-@pytest.mark.parametrize("options", [{}, {"zero_copy": False}, {"shared_memory": False}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"zero_copy": False},
+        {"zero_copy": False, "cross_memory": False},
+        {"shared_memory": False},
+    ],
+)
 def test_long_tensors(options):
     communicator = adasum.world().split(color=0, options=options)
     _check_long_tensors(communicator)
