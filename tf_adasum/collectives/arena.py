@@ -13,8 +13,9 @@ from tf_adasum.collectives import native
 def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -> np.ndarray:
     """Returns a new array, without initial values, that other ranks of the host can read in place.
 
-    Where ranks share memory, what is reduced is first copied to where the others can read it.
-    Arrays made here lie there from the start. Ranks of adasumrun have large tensors there too.
+    Where ranks share memory, what is reduced is first copied to where the others can read it, or
+    across by the system. Arrays made here lie there from the start. Ranks of adasumrun have large
+    tensors there too.
 
     Args:
         shape: a number, or a list of them.
