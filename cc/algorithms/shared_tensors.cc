@@ -14,10 +14,15 @@ struct Place {
   int64_t input_address, output_address;  // in the leaf's process
 };
 
+// Of copying from and to the leaf's tensors.
+struct Copying {
+  bool is_possible;
+  WayCosts costs;
+};
+
 constexpr int64_t kLine = 64;
-// What copying has cost the leaf comes first.
-constexpr int64_t kPlacesBegin = kLine;
-static_assert(sizeof(WayCosts) <= kPlacesBegin);
+constexpr int64_t kPlacesBegin = kLine;  // behind Copying
+static_assert(sizeof(Copying) <= kPlacesBegin);
 
 int64_t InLines(int64_t num_bytes) { return (num_bytes + kLine - 1) / kLine * kLine; }
 
@@ -80,18 +85,32 @@ Reach SharedTensors::Find() {
 
 void SharedTensors::Fill(char* shown) {
   const WayCosts costs = may_copy_ ? context_.scratch.cross_memory.Costs(Kind()) : WayCosts{0, 0};
-  std::memcpy(shown, &costs, sizeof(costs));
+  bool is_mapped = may_map_;
   for (int64_t i = 0; i < size(); ++i) {
     Place place{0, 0, 0, 0};
     if (!IsCopied(i)) {
       place.input = context_.transport.Locate(tensors_.inputs[i], Bytes(i));
       place.output = context_.transport.Locate(tensors_.outputs[i], Bytes(i));
+      is_mapped = is_mapped && place.input >= 0 && place.output >= 0;
     }
     place.input_address = reinterpret_cast<intptr_t>(tensors_.inputs[i]);
     place.output_address = reinterpret_cast<intptr_t>(tensors_.outputs[i]);
     std::memcpy(shown + kPlacesBegin + i * sizeof(Place), &place, sizeof(place));
   }
+  // Where this leaf's are mapped so are others' as a rule, and nobody copies.
+  const Copying copying{may_copy_ && !is_mapped && LetsOthersCopy(), costs};
+  std::memcpy(shown, &copying, sizeof(copying));
   if (may_map_) FillCopies(shown + kPlacesBegin + InLines(size() * sizeof(Place)));
+}
+
+bool SharedTensors::LetsOthersCopy() const {
+  std::vector<const void*> tensors;
+  for (int64_t i = 0; i < size(); ++i) {
+    if (Bytes(i) == 0) continue;
+    tensors.push_back(tensors_.inputs[i]);
+    if (tensors_.outputs[i] != tensors_.inputs[i]) tensors.push_back(tensors_.outputs[i]);
+  }
+  return context_.transport.LetsCopy(tensors);
 }
 
 void SharedTensors::FillCopies(char* copy) const {
@@ -136,13 +155,15 @@ bool SharedTensors::ChooseToCopy() {
   WayCosts most{0, 0};
   bool all_know[2] = {true, true};
   for (const char* shown : shown_) {
-    WayCosts costs;
-    std::memcpy(&costs, shown, sizeof(costs));
+    Copying copying;
+    std::memcpy(&copying, shown, sizeof(copying));
+    if (!copying.is_possible) return false;
     for (bool way : {false, true}) {
-      most[way] = std::max(most[way], costs[way]);
-      all_know[way] = all_know[way] && costs[way] > 0;
+      most[way] = std::max(most[way], copying.costs[way]);
+      all_know[way] = all_know[way] && copying.costs[way] > 0;
     }
   }
+  had_choice_ = true;
   for (bool way : {false, true}) most[way] = all_know[way] ? most[way] : 0;
   return context_.scratch.cross_memory.Copies(Kind(), most);
 }

@@ -42,7 +42,7 @@ class SharedTensors {
   int64_t OutputAddress(int leaf, int64_t segment) const;
 
   // Whether there was a choice between kNone and kAddresses; how long it took, for the next.
-  bool had_choice() const { return may_copy_ && !is_mapped_; }
+  bool had_choice() const { return had_choice_; }
   void NoteSeconds(Reach reach, double seconds);
 
   // Collective, after the last write: returns when all leaves have written, and the caller's
@@ -56,10 +56,11 @@ class SharedTensors {
   int64_t Bytes(int64_t segment) const;
   CrossMemoryPolicy::Kind Kind() const;
   bool IsCopied(int64_t segment) const { return Bytes(segment) < kLeastBytes; }
-  // What a leaf shows the others: what copying has cost, where its tensors are, then copies of
-  // inputs, and room for results.
+  // What a leaf shows the others: what it has to say of copying, where its tensors are, then copies
+  // of inputs, and room for results.
   int64_t ShownBytes() const;
   void Fill(char* shown);
+  bool LetsOthersCopy() const;
   void FillCopies(char* copy) const;
   bool Map();
   // Returns false if one of the leaf's tensors can't be reached.
@@ -72,7 +73,7 @@ class SharedTensors {
   const int64_t element_bytes_;
   int64_t copied_bytes_ = 0;
   bool may_map_ = false, may_copy_ = false;  // the same on all leaves
-  bool is_mapped_ = false;
+  bool is_mapped_ = false, had_choice_ = false;
   std::vector<char*> shown_;         // by every leaf
   std::vector<const void*> inputs_;  // of every leaf, its segments'
   std::vector<void*> outputs_;

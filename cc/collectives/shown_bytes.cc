@@ -36,7 +36,7 @@ ShownBytes::Place ShownBytes::PlaceOf(const Shown& shown) const {
   if (transport_.SharesTensors() && transport_.Locate(shown.bytes, shown.num_bytes) >= 0) {
     return {Way::kMapped, 0};
   }
-  if (!transport_.CopiesTensors()) return {};
+  if (!transport_.CopiesTensors() || !transport_.LetsCopy({shown.bytes})) return {};
   return {Way::kAddress, reinterpret_cast<intptr_t>(shown.bytes)};
 }
 

@@ -173,6 +173,11 @@ class Transport {
   // ranks.
   virtual bool CopiesTensors() const { return false; }
 
+  // Whether peers can copy from and to the tensors of this rank's that begin at these addresses;
+  // not where they lie in memory that a device's driver has mapped, as pinned memory may. Where
+  // peers see them mapped they can.
+  virtual bool LetsCopy(const std::vector<const void*>& /*tensors*/) const { return false; }
+
   // Copies from a peer's memory here, and from here to the peer's, which has lent it. Several
   // threads may do so at once. Throw Internal where the system refuses, as it does when the peer's
   // process has ended.

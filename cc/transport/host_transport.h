@@ -69,6 +69,9 @@ class HostTransport : public Transport {
   bool CopiesTensors() const override {
     return shm_->CopiesTensors() && shm_->size() == mpi_->size();
   }
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    return shm_->LetsCopy(tensors);
+  }
   void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
     shm_->Fetch(index_on_host_[peer], parts);
   }

@@ -59,6 +59,23 @@ void ProcessMemory::ForEachBatch(const std::vector<RemoteBytes>& parts, Call cal
   }
 }
 
+bool ProcessMemory::HasPages(const std::vector<const void*>& addresses) const {
+  std::vector<char> bytes(addresses.size());
+  std::vector<iovec> there;
+  for (size_t begin = 0; begin < addresses.size(); begin += kMostParts) {
+    const size_t count = std::min(kMostParts, addresses.size() - begin);
+    there.clear();
+    for (size_t i = 0; i < count; ++i) {
+      there.push_back({const_cast<void*>(addresses[begin + i]), 1});
+    }
+    const iovec all{bytes.data(), count};
+    const ssize_t num_read =
+        process_vm_readv(static_cast<pid_t>(pid_), &all, 1, there.data(), count, 0);
+    if (num_read != static_cast<ssize_t>(count)) return false;
+  }
+  return true;
+}
+
 void ProcessMemory::Fetch(const std::vector<RemoteBytes>& parts) const {
   ForEachBatch(parts, [this](const std::vector<iovec>& here, const std::vector<iovec>& there) {
     return process_vm_readv(static_cast<pid_t>(pid_), here.data(), here.size(), there.data(),

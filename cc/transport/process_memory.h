@@ -10,12 +10,15 @@
 
 namespace adasum {
 
-// Rank `peer`'s process. Any thread may call it. Both throw Internal where the system refuses: it
-// has rules of its own for who may (ptrace(2)), some containers none that do, and a process that
-// has ended has no memory.
+// Rank `peer`'s process. Any thread may call it. Fetch and Store throw Internal where the system
+// refuses: it has rules of its own for who may (ptrace(2)), some containers none that do, and a
+// process that has ended has no memory.
 class ProcessMemory {
  public:
   ProcessMemory(int64_t pid, int peer) : pid_(pid), peer_(peer) {}
+
+  // Whether the system lets anybody copy what lies at these addresses of the process.
+  bool HasPages(const std::vector<const void*>& addresses) const;
 
   void Fetch(const std::vector<RemoteBytes>& parts) const;
   void Store(const std::vector<RemoteBytes>& parts) const;

@@ -152,6 +152,11 @@ bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) con
   return true;
 }
 
+bool ShmTransport::LetsCopy(const std::vector<const void*>& tensors) const {
+  // What the system refuses to this process it refuses to all.
+  return copies_tensors_ && ProcessMemory(getpid(), rank_).HasPages(tensors);
+}
+
 int64_t ShmTransport::Locate(const void* bytes, int64_t num_bytes) const {
   const Arena& arena = Arena::OfProcess();
   if (!arena.Holds(bytes, num_bytes)) return -1;

@@ -58,6 +58,9 @@ class TracedTransport : public Transport {
     return inner_->Located(peer, location, num_bytes);
   }
   bool CopiesTensors() const override { return inner_->CopiesTensors(); }
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    return inner_->LetsCopy(tensors);
+  }
   void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
     TimelineSpan span(timeline_, "fetch", peer, Bytes(parts));
     inner_->Fetch(peer, parts);

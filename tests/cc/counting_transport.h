@@ -52,6 +52,9 @@ class CountingTransport : public Transport {
     return inner_.Located(peer, location, count);
   }
   bool CopiesTensors() const override { return inner_.CopiesTensors(); }
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    return inner_.LetsCopy(tensors);
+  }
   void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
     num_fetched += Bytes(parts);
     inner_.Fetch(peer, parts);

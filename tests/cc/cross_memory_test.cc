@@ -17,6 +17,7 @@
 #include "cc/transport/process_memory.h"
 #include "cc/transport/shm_transport.h"
 #include "tests/cc/check.h"
+#include "tests/cc/counting_transport.h"
 #include "tests/cc/elements.h"
 #include "tests/cc/reduced_leaves.h"
 #include "tests/cc/worlds.h"
@@ -159,6 +160,41 @@ TEST(SilentRankLeavesTensorsAbandoned) {
   CHECK_TRUE(world.transport(0).HasAbandoned());
 }
 
+// One rank's tensors lie where nobody may copy: all pack.
+TEST(OneRankThatLetsNobodyCopy) {
+  class Closed : public test::CountingTransport {
+   public:
+    Closed(Transport* inner, bool is_closed) : CountingTransport(inner), is_closed_(is_closed) {}
+    bool LetsCopy(const std::vector<const void*>& tensors) const override {
+      return !is_closed_ && CountingTransport::LetsCopy(tensors);
+    }
+
+   private:
+    bool is_closed_;
+  };
+  for (int closed : {-1, 0, 2}) {
+    Scope scope("rank " + std::to_string(closed));
+    constexpr int kRanks = 3;
+    World world(Wire::kCrossMemory, kRanks);
+    Leaves inputs = RandomLeaves(kRanks, DType::kFloat32, {LargeCount(DType::kFloat32), 5});
+    const Leaves before(inputs);
+    ForEachRank(kRanks, [&](int rank) {
+      Closed transport(&world.transport(rank), rank == closed);
+      const Segments segments({inputs[rank][0].size(), inputs[rank][1].size()});
+      const std::vector<const void*> in = {inputs[rank][0].bytes(), inputs[rank][1].bytes()};
+      const std::vector<void*> out = {inputs[rank][0].bytes(), inputs[rank][1].bytes()};
+      CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), false);
+      LeafScratch scratch;
+      scratch.cross_memory.CopyAlways();
+      ReduceLeaves({DType::kFloat32, segments, in, out},
+                   {FindReduction("adasum"), transport, arithmetic, scratch});
+      CHECK_EQ(transport.num_stored > 0, closed < 0);
+      CHECK_TRUE(!transport.HasAbandoned());
+    });
+    CheckAgainstTree("adasum", before, inputs);
+  }
+}
+
 void CheckRefused(const ProcessMemory& memory, const RemoteBytes& part) {
   for (bool stores : {false, true}) {
     try {
@@ -181,6 +217,13 @@ TEST(MemoryThatIsNotThereIsAnError) {
   std::vector<char> here(2 * page, 'h');
   const ProcessMemory own(getpid(), 5);
   CheckRefused(own, {here.data(), reinterpret_cast<intptr_t>(two), 2 * page});
+  CHECK_TRUE(own.HasPages({here.data(), two}));
+  CHECK_TRUE(!own.HasPages({here.data(), static_cast<char*>(two) + page}));
+  // More than the system looks at in one call, of which the last is not there.
+  std::vector<const void*> many(3000, two);
+  CHECK_TRUE(own.HasPages(many) && own.HasPages({}));
+  many.back() = static_cast<char*>(two) + page;
+  CHECK_TRUE(!own.HasPages(many));
   own.Store({{here.data(), reinterpret_cast<intptr_t>(two), page}});
   CHECK_EQ(std::memcmp(two, here.data(), page), 0);
   munmap(two, page);
