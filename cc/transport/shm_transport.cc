@@ -99,6 +99,7 @@ ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
   own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
   std::memcpy(own_->base(), &token_, sizeof(token_));
   newest_begin_ = newest_end_ = WorkspaceBegin();
+  peers_[rank].process = ProcessMemory(getpid(), rank);
 }
 
 ShmTransport::~ShmTransport() = default;
@@ -150,11 +151,6 @@ bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) con
     return false;  // not allowed; what is packed finds its way
   }
   return true;
-}
-
-bool ShmTransport::LetsCopy(const std::vector<const void*>& tensors) const {
-  // What the system refuses to this process it refuses to all.
-  return copies_tensors_ && ProcessMemory(getpid(), rank_).HasPages(tensors);
 }
 
 int64_t ShmTransport::Locate(const void* bytes, int64_t num_bytes) const {

@@ -59,7 +59,10 @@ class ShmTransport : public Transport {
   int64_t Locate(const void* bytes, int64_t num_bytes) const override;
   void* Located(int peer, int64_t location, int64_t num_bytes) override;
   bool CopiesTensors() const override { return copies_tensors_; }
-  bool LetsCopy(const std::vector<const void*>& tensors) const override;
+  // What the system refuses to this process it refuses to all.
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    return copies_tensors_ && peers_[rank_].process.HasPages(tensors);
+  }
   void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
     peers_[peer].process.Fetch(parts);
   }
