@@ -93,6 +93,8 @@ def constants(machine: str, real_time: bool) -> Constants:
 def _start(command: list[str]) -> None:
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    # The model is of packed tensors.
+    environment |= {"TF_ADASUM_ARENA": "0", "TF_ADASUM_CROSS_MEMORY": "0"}
     if subprocess.run(command, env=environment, check=False).returncode != 0:
         raise RuntimeError("benchmarks.scale: the ranks failed; what they said stands above.")
 

@@ -8,7 +8,6 @@ import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["TF_ADASUM_CROSS_MEMORY"] = "0"  # the model is of packed tensors
 
 import time
 from collections.abc import Callable

@@ -2,10 +2,12 @@
 #ifndef ADASUM_ALGORITHMS_CROSS_MEMORY_POLICY_H_
 #define ADASUM_ALGORITHMS_CROSS_MEMORY_POLICY_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "cc/core/two_ways.h"
 
@@ -25,9 +27,12 @@ class CrossMemoryPolicy {
   };
 
   // What this rank tells the others.
-  const WayCosts& Costs(const Kind& kind) { return Of(kind).costs(); }
-  // The next way, by the most that any rank told: true copies.
-  bool Copies(const Kind& kind, const WayCosts& costs) { return Of(kind).Next(costs) || always_; }
+  const WaysSeen& Seen(const Kind& kind) { return Of(kind).seen(); }
+  // The next way, by what all ranks that meet have told: true copies. They need not be those that
+  // met before.
+  bool Copies(const Kind& kind, const std::vector<WaysSeen>& told) {
+    return Of(kind).Next(Slowest(told)) || always_;
+  }
   void Note(const Kind& kind, bool copies, double seconds) {
     Of(kind).Note(copies, seconds / static_cast<double>(kind.num_bytes));
   }
@@ -36,6 +41,19 @@ class CrossMemoryPolicy {
   void CopyAlways() { always_ = true; }
 
  private:
+  // A way is known once all know it.
+  static WaysSeen Slowest(const std::vector<WaysSeen>& told) {
+    WaysSeen slowest = told.front();
+    for (const WaysSeen& seen : told) {
+      slowest.num_choices = std::max(slowest.num_choices, seen.num_choices);
+      for (bool way : {false, true}) {
+        const bool is_known = slowest.costs[way] > 0 && seen.costs[way] > 0;
+        slowest.costs[way] = is_known ? std::max(slowest.costs[way], seen.costs[way]) : 0;
+      }
+    }
+    return slowest;
+  }
+
   TwoWays& Of(const Kind& kind) {
     return known_[{kind.has_moments, std::ilogb(static_cast<double>(kind.num_bytes))}];
   }

@@ -17,7 +17,7 @@ struct Place {
 // Of copying from and to the leaf's tensors.
 struct Copying {
   bool is_possible;
-  WayCosts costs;
+  WaysSeen seen;
 };
 
 constexpr int64_t kLine = 64;
@@ -42,8 +42,8 @@ SharedTensors::SharedTensors(const LeafTensors& tensors, const CollectiveContext
   }
   if (tensors_.outputs.empty()) return;
   const int64_t num_bytes = tensors_.segments.num_elements() * element_bytes_;
-  may_map_ = context_.transport.SharesTensors() && 4 * copied_bytes_ <= num_bytes;
-  may_copy_ = context_.transport.CopiesTensors() && num_bytes >= kLeastBytes;
+  may_map_ = AllShareTensors(context_.transport) && 4 * copied_bytes_ <= num_bytes;
+  may_copy_ = AllCopyTensors(context_.transport) && num_bytes >= kLeastBytes;
 }
 
 int64_t SharedTensors::Bytes(int64_t segment) const {
@@ -84,7 +84,7 @@ Reach SharedTensors::Find() {
 }
 
 void SharedTensors::Fill(char* shown) {
-  const WayCosts costs = may_copy_ ? context_.scratch.cross_memory.Costs(Kind()) : WayCosts{0, 0};
+  const WaysSeen seen = may_copy_ ? context_.scratch.cross_memory.Seen(Kind()) : WaysSeen();
   bool is_mapped = may_map_;
   for (int64_t i = 0; i < size(); ++i) {
     Place place{0, 0, 0, 0};
@@ -98,7 +98,7 @@ void SharedTensors::Fill(char* shown) {
     std::memcpy(shown + kPlacesBegin + i * sizeof(Place), &place, sizeof(place));
   }
   // Where this leaf's are mapped so are others' as a rule, and nobody copies.
-  const Copying copying{may_copy_ && !is_mapped && LetsOthersCopy(), costs};
+  const Copying copying{may_copy_ && !is_mapped && LetsOthersCopy(), seen};
   std::memcpy(shown, &copying, sizeof(copying));
   if (may_map_) FillCopies(shown + kPlacesBegin + InLines(size() * sizeof(Place)));
 }
@@ -152,20 +152,15 @@ bool SharedTensors::MapLeaf(int leaf) {
 }
 
 bool SharedTensors::ChooseToCopy() {
-  WayCosts most{0, 0};
-  bool all_know[2] = {true, true};
+  std::vector<WaysSeen> told;
   for (const char* shown : shown_) {
     Copying copying;
     std::memcpy(&copying, shown, sizeof(copying));
     if (!copying.is_possible) return false;
-    for (bool way : {false, true}) {
-      most[way] = std::max(most[way], copying.costs[way]);
-      all_know[way] = all_know[way] && copying.costs[way] > 0;
-    }
+    told.push_back(copying.seen);
   }
   had_choice_ = true;
-  for (bool way : {false, true}) most[way] = all_know[way] ? most[way] : 0;
-  return context_.scratch.cross_memory.Copies(Kind(), most);
+  return context_.scratch.cross_memory.Copies(Kind(), told);
 }
 
 int64_t SharedTensors::InputAddress(int leaf, int64_t segment) const {

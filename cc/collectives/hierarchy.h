@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cc/algorithms/collective_context.h"
+#include "cc/collectives/finished_runs.h"
 #include "cc/core/segments.h"
 #include "cc/engine/topology.h"
 #include "cc/transport/subset_transport.h"
@@ -21,8 +22,7 @@ namespace adasum {
 // Memory of stages 2 and 3.
 struct HierarchyScratch {
   LeafScratch across;
-  // What this rank shows to the others of its host, where the transport has no memory for it.
-  Scratch shown;
+  RunsScratch runs;
 };
 
 // One rank's way through the stages.
@@ -31,11 +31,13 @@ struct HierarchyScratch {
 // also between stages in which not all ranks of the host take part:
 // * A workspace is read on this host only. Of two in a row the second may be filled while the
 //   first is still read; a third overwrites the first. In between lies either a block of
-//   stage 1, whose result depends on every leaf of the host, or a chunk of stage 3, which begins
-//   with a barrier of the host. Stage 2 has no workspace: its peers are elsewhere.
+//   stage 1, whose result depends on every leaf of the host, or a piece of stage 3, which begins
+//   with a barrier of the host; its table comes first. Stage 2 has no workspace: its peers are
+//   elsewhere.
 // * Leaves that are threads read the outputs and the scratch of stage 1 and 2 in place. A barrier
 //   of the host precedes the writes of stage 2; stage 3 writes only what stage 2 has not touched
 //   here, and to `shown`, which only the host reads.
+// * Outputs that lie in reach are read by the host in stage 3, which ends with a barrier then.
 class Hierarchy {
  public:
   // `all` and `scratch` must outlive this.
@@ -54,18 +56,10 @@ class Hierarchy {
                     SquaredNorms* norms = nullptr);
 
  private:
-  struct Tensors;
-
   // The segments of the k-th run.
   Range Run(const Segments& segments, int k) const;
-  void ReduceOwnRun(const Reduction& reduction, const Tensors& tensors);
-  void SpreadRuns(const Tensors& tensors);
-  // One chunk of SpreadRuns: parts[k] is what the k-th rank shows, in elements of the whole list;
-  // behind it lie the norms of the segments norms_of[k], where they are asked for.
-  void SpreadParts(const Tensors& tensors, const std::vector<Range>& parts,
-                   const std::vector<Range>& norms_of);
-  // Memory that the others of this host can read.
-  void* Shown(int64_t num_bytes);
+  void ReduceOwnRun(const Reduction& reduction, const StageTensors& tensors);
+  void SpreadOwnRun(const StageTensors& tensors);
 
   SubsetTransport host_;
   int num_runs_;

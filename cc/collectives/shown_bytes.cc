@@ -33,22 +33,25 @@ void ShownBytes::Exchange(const Shown& shown, const Read& read) {
 
 ShownBytes::Place ShownBytes::PlaceOf(const Shown& shown) const {
   if (shown.num_bytes == 0) return {};
-  if (transport_.SharesTensors() && transport_.Locate(shown.bytes, shown.num_bytes) >= 0) {
+  const int reader = shown.readers[0];  // all are of this host
+  if (transport_.SharesTensors(reader) && transport_.Locate(shown.bytes, shown.num_bytes) >= 0) {
     return {Way::kMapped, 0};
   }
-  if (!transport_.CopiesTensors() || !transport_.LetsCopy({shown.bytes})) return {};
+  if (!transport_.CopiesTensors(reader) || !transport_.LetsCopy({shown.bytes})) return {};
   return {Way::kAddress, reinterpret_cast<intptr_t>(shown.bytes)};
 }
 
 ShownBytes::Place ShownBytes::SwapPlaces(const Shown& shown, const Read& read, const Place& mine) {
   Place theirs;
-  if (!transport_.SharesTensors() && !transport_.CopiesTensors()) return theirs;
-  if (shown.num_bytes > 0) {
+  const auto has_choice = [this](int peer) {
+    return transport_.SharesTensors(peer) || transport_.CopiesTensors(peer);
+  };
+  if (shown.num_bytes > 0 && has_choice(shown.readers[0])) {
     for (int reader : shown.readers) {
       transport_.SendRecv({reader, &mine, sizeof(mine)}, {0, nullptr, 0});
     }
   }
-  if (read.num_bytes > 0) {
+  if (read.num_bytes > 0 && has_choice(read.owner)) {
     transport_.SendRecv({0, nullptr, 0}, {read.owner, &theirs, sizeof(theirs)});
   }
   return theirs;

@@ -176,7 +176,9 @@ class Tuner {
     if (context_.timeline != nullptr) context_.timeline->Add("tuning: " + text, begin, -1, 0);
     if (!settings_.is_verbose || all_.rank() != 0) return;
     const char* const elsewhere =
-        all_.CopiesTensors() ? "packed or copied across, whichever is quicker" : "packed";
+        AllCopyTensors(SubsetTransport(&all_, HostOf(all_.rank(), context_.topology.hosts)))
+            ? "packed or copied across, whichever is quicker"
+            : "packed";
     std::fprintf(stderr,
                  "tf_adasum: ranks of a host exchange %s; tensors outside of shared memory are "
                  "%s\n",

@@ -6,11 +6,18 @@
 #include "cc/core/error.h"
 
 namespace adasum {
-
 namespace {
 
 [[noreturn]] void RefuseToStart() {
   throw Error(ErrorCode::kInternal, "This transport's messages come in order.");
+}
+
+template <typename Condition>
+bool AllPeers(const Transport& transport, Condition condition) {
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    if (peer != transport.rank() && !condition(peer)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -54,10 +61,16 @@ bool SharesMemory(const Transport& transport, int peer) {
 }
 
 bool AllShareMemory(const Transport& transport) {
-  for (int peer = 0; peer < transport.size(); ++peer) {
-    if (peer != transport.rank() && !SharesMemory(transport, peer)) return false;
-  }
-  return transport.requires_workspace();
+  return transport.requires_workspace() &&
+         AllPeers(transport, [&](int peer) { return SharesMemory(transport, peer); });
+}
+
+bool AllShareTensors(const Transport& transport) {
+  return AllPeers(transport, [&](int peer) { return transport.SharesTensors(peer); });
+}
+
+bool AllCopyTensors(const Transport& transport) {
+  return AllPeers(transport, [&](int peer) { return transport.CopiesTensors(peer); });
 }
 
 bool IsNetworkOnly(const Transport& transport) {

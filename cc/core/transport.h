@@ -159,9 +159,10 @@ class Transport {
   // else's. What was a NumPy array is still the user's to read, and may change under their eyes.
   virtual bool HasAbandoned() const { return false; }
 
-  // Whether ranks can read and write each other's tensors where they lie; the same on all ranks. It
-  // takes memory that all have mapped: Locate says of each tensor whether it lies there.
-  virtual bool SharesTensors() const { return false; }
+  // Whether this rank and the peer can read and write each other's tensors where they lie; the same
+  // for all ranks of a host. It takes memory that all have mapped: Locate says of each tensor
+  // whether it lies there.
+  virtual bool SharesTensors(int /*peer*/) const { return false; }
 
   // Where peers find these bytes of this rank's; -1 where they can't.
   virtual int64_t Locate(const void* /*bytes*/, int64_t /*num_bytes*/) const { return -1; }
@@ -169,9 +170,9 @@ class Transport {
   // The bytes that a peer found by Locate. Throws Internal if they are not in its shared memory.
   virtual void* Located(int peer, int64_t location, int64_t num_bytes);
 
-  // Whether ranks can copy from and to each other's tensors, wherever they lie; the same on all
-  // ranks.
-  virtual bool CopiesTensors() const { return false; }
+  // Whether this rank and the peer can copy from and to each other's tensors, wherever they lie;
+  // the same for all ranks of a host.
+  virtual bool CopiesTensors(int /*peer*/) const { return false; }
 
   // Whether peers can copy from and to the tensors of this rank's that begin at these addresses;
   // not where they lie in memory that a device's driver has mapped, as pinned memory may. Where
@@ -201,6 +202,9 @@ class Transport {
 bool SharesMemory(const Transport& transport, int peer);
 // Whether every two ranks do; the same on all ranks.
 bool AllShareMemory(const Transport& transport);
+// Whether every two ranks share tensors, or copy them; the same on all ranks.
+bool AllShareTensors(const Transport& transport);
+bool AllCopyTensors(const Transport& transport);
 // Whether there are peers, and none whose memory anybody can read: then received bytes lie where
 // they were wanted, and exchanges may be posted. The same on all ranks.
 bool IsNetworkOnly(const Transport& transport);

@@ -21,28 +21,35 @@ inline void NoteCost(bool way, double seconds_per_byte, WayCosts* costs) {
   cost = cost == 0 ? seconds_per_byte : std::min(seconds_per_byte, kMostSlower * cost);
 }
 
+// All that a choice follows from.
+struct WaysSeen {
+  int64_t num_choices = 0;
+  WayCosts costs = {0, 0};
+};
+
 // Takes the quicker way, and now and then the other one: what is quicker may change.
 class TwoWays {
  public:
-  // The next way to take, by what this rank knows, or by what ranks that choose alike know
-  // together.
-  bool Next() { return Next(costs_); }
-  bool Next(const WayCosts& costs) {
-    ++num_asked_;
-    if (num_asked_ <= kFirst) return num_asked_ % 2 == 0;
-    if (!KnowsBoth(costs)) return costs[true] == 0;
-    const double ratio = costs[false] / costs[true];
+  // The next way to take, by what this rank has seen.
+  bool Next() { return Next(seen_); }
+  // By what ranks that choose alike have seen together; they may have met others before.
+  bool Next(const WaysSeen& together) {
+    const int64_t number = together.num_choices + 1;
+    seen_.num_choices = number;
+    if (number <= kFirst) return number % 2 == 0;
+    if (!KnowsBoth(together.costs)) return together.costs[true] == 0;
+    const double ratio = together.costs[false] / together.costs[true];
     const bool is_better = ratio > 1;
     const double loss = is_better ? ratio : 1 / ratio;
-    return num_asked_ % TryEvery(loss) == 0 ? !is_better : is_better;
+    return number % TryEvery(loss) == 0 ? !is_better : is_better;
   }
 
   // What the way that Next last returned has taken.
   void Note(bool way, double seconds_per_byte) {
-    if (num_asked_ > kFirst) NoteCost(way, seconds_per_byte, &costs_);
+    if (seen_.num_choices > kFirst) NoteCost(way, seconds_per_byte, &seen_.costs);
   }
 
-  const WayCosts& costs() const { return costs_; }
+  const WaysSeen& seen() const { return seen_; }
 
  private:
   // These also make memory that the later ones find, and say nothing.
@@ -51,8 +58,7 @@ class TwoWays {
   // collectives in a short cycle, and multiples: ranks that know other times try together, too.
   static int64_t TryEvery(double loss) { return loss < 1.2 ? 13 : loss < 1.6 ? 13 * 5 : 13 * 15; }
 
-  int64_t num_asked_ = 0;
-  WayCosts costs_ = {0, 0};
+  WaysSeen seen_;
 };
 
 }  // namespace adasum

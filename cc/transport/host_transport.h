@@ -57,8 +57,8 @@ class HostTransport : public Transport {
   }
   bool HasArrived() override { return shm_->HasArrived() || mpi_->HasArrived(); }
   bool HasAbandoned() const override { return mpi_->HasAbandoned() || shm_->HasAbandoned(); }
-  bool SharesTensors() const override {
-    return shm_->SharesTensors() && shm_->size() == mpi_->size();
+  bool SharesTensors(int peer) const override {
+    return IsShared(peer, 0) && shm_->SharesTensors(index_on_host_[peer]);
   }
   int64_t Locate(const void* bytes, int64_t num_bytes) const override {
     return shm_->Locate(bytes, num_bytes);
@@ -66,8 +66,8 @@ class HostTransport : public Transport {
   void* Located(int peer, int64_t location, int64_t num_bytes) override {
     return shm_->Located(index_on_host_[peer], location, num_bytes);
   }
-  bool CopiesTensors() const override {
-    return shm_->CopiesTensors() && shm_->size() == mpi_->size();
+  bool CopiesTensors(int peer) const override {
+    return IsShared(peer, 0) && shm_->CopiesTensors(index_on_host_[peer]);
   }
   bool LetsCopy(const std::vector<const void*>& tensors) const override {
     return shm_->LetsCopy(tensors);

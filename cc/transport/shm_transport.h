@@ -55,10 +55,10 @@ class ShmTransport : public Transport {
   bool HasArrived() override;
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool requires_workspace() const override { return true; }
-  bool SharesTensors() const override { return shares_tensors_; }
+  bool SharesTensors(int) const override { return shares_tensors_; }
   int64_t Locate(const void* bytes, int64_t num_bytes) const override;
   void* Located(int peer, int64_t location, int64_t num_bytes) override;
-  bool CopiesTensors() const override { return copies_tensors_; }
+  bool CopiesTensors(int) const override { return copies_tensors_; }
   // What the system refuses to this process it refuses to all.
   bool LetsCopy(const std::vector<const void*>& tensors) const override {
     return copies_tensors_ && peers_[rank_].process.HasPages(tensors);

@@ -62,6 +62,24 @@ class SubsetTransport : public Transport {
   }
   int64_t ShortBytes() const override { return all_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return all_->ChunkBytes(members_[peer]); }
+  bool SharesTensors(int peer) const override { return all_->SharesTensors(members_[peer]); }
+  int64_t Locate(const void* bytes, int64_t num_bytes) const override {
+    return all_->Locate(bytes, num_bytes);
+  }
+  void* Located(int peer, int64_t location, int64_t num_bytes) override {
+    return all_->Located(members_[peer], location, num_bytes);
+  }
+  bool CopiesTensors(int peer) const override { return all_->CopiesTensors(members_[peer]); }
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    return all_->LetsCopy(tensors);
+  }
+  void Fetch(int peer, const std::vector<RemoteBytes>& parts) override {
+    all_->Fetch(members_[peer], parts);
+  }
+  void Store(int peer, const std::vector<RemoteBytes>& parts) override {
+    all_->Store(members_[peer], parts);
+  }
+  void LendTensors(bool are_lent) override { all_->LendTensors(are_lent); }
   // Between members of different hosts nobody reads a workspace: memory of any kind will do.
   bool requires_workspace() const override { return requires_workspace_; }
   void* Workspace(int64_t num_bytes) override { return all_->Workspace(num_bytes); }

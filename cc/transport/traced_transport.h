@@ -50,14 +50,14 @@ class TracedTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }
   bool HasAbandoned() const override { return inner_->HasAbandoned(); }
   bool requires_workspace() const override { return inner_->requires_workspace(); }
-  bool SharesTensors() const override { return inner_->SharesTensors(); }
+  bool SharesTensors(int peer) const override { return inner_->SharesTensors(peer); }
   int64_t Locate(const void* bytes, int64_t num_bytes) const override {
     return inner_->Locate(bytes, num_bytes);
   }
   void* Located(int peer, int64_t location, int64_t num_bytes) override {
     return inner_->Located(peer, location, num_bytes);
   }
-  bool CopiesTensors() const override { return inner_->CopiesTensors(); }
+  bool CopiesTensors(int peer) const override { return inner_->CopiesTensors(peer); }
   bool LetsCopy(const std::vector<const void*>& tensors) const override {
     return inner_->LetsCopy(tensors);
   }

@@ -43,7 +43,7 @@ class CountingTransport : public Transport {
   bool TakesDeviceMemory(int peer) const override { return inner_.TakesDeviceMemory(peer); }
   bool requires_workspace() const override { return inner_.requires_workspace(); }
   void* Workspace(int64_t bytes) override { return inner_.Workspace(bytes); }
-  bool SharesTensors() const override { return inner_.SharesTensors(); }
+  bool SharesTensors(int peer) const override { return inner_.SharesTensors(peer); }
   int64_t Locate(const void* bytes, int64_t count) const override {
     return inner_.Locate(bytes, count);
   }
@@ -51,7 +51,7 @@ class CountingTransport : public Transport {
     ++num_located;
     return inner_.Located(peer, location, count);
   }
-  bool CopiesTensors() const override { return inner_.CopiesTensors(); }
+  bool CopiesTensors(int peer) const override { return inner_.CopiesTensors(peer); }
   bool LetsCopy(const std::vector<const void*>& tensors) const override {
     return inner_.LetsCopy(tensors);
   }

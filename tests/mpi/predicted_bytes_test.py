@@ -13,15 +13,16 @@ from tf_adasum.advise.machine import Cluster, load
 LISTS = {
     "short": [1000],
     "ragged": [1000, 65, 0, 333, 2000],
-    # Two blocks, or a message where no memory is shared. Too short to be read where they lie:
-    # what is not sent is not modelled, nor what is copied without packing.
+    # Two blocks, or a message where no memory is shared.
     "blocks": [16000] * 32,
 }
 
 
 def _counted(communicator_options, folder, **arguments):
     """Bytes and messages that this rank sends for each list."""
-    options = {**communicator_options, "cross_memory": False, "timeline": str(folder / "trace")}
+    # The model is of packed tensors.
+    packed = {"zero_copy": False, "cross_memory": False}
+    options = {**packed, **communicator_options, "timeline": str(folder / "trace")}
     communicator = adasum.world().split(color=0, options=options)
     for name, sizes in LISTS.items():
         tensors = [tf.ones([size]) for size in sizes]
