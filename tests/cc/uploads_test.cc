@@ -3,6 +3,7 @@
 #include "cc/collectives/uploads.h"
 
 #include <atomic>
+#include <random>
 
 #include "tests/cc/check.h"
 #include "tests/cc/counting_transport.h"
@@ -39,6 +40,11 @@ class CountedRanks {
   int64_t num_bytes() const {
     int64_t sum = 0;
     for (const CountingTransport* each : counting_) sum += each->num_bytes;
+    return sum;
+  }
+  int64_t num_stored_bytes() const {
+    int64_t sum = 0;
+    for (const CountingTransport* each : counting_) sum += each->num_stored;
     return sum;
   }
 
@@ -93,6 +99,23 @@ TEST(SumsOfThoseWhoUpload) {
       }
     }
   });
+}
+
+// Ranks that upload together have met others before, and choose alike all the same whether they pack
+// or copy across, also where all of them agree on nothing else.
+TEST(SumsOfThoseWhoUploadAcrossProcesses) {
+  for (int size : {3, 4, 5}) {
+    Scope scope(std::to_string(size) + " ranks");
+    CountedRanks ranks(Wire::kCrossMemory, size);
+    std::mt19937 random(size);
+    for (int round = 0; round < 60; ++round) {
+      const auto choice = static_cast<int>(random() % (1U << size));
+      std::vector<bool> uploads;
+      for (int rank = 0; rank < size; ++rank) uploads.push_back((choice >> rank & 1) != 0);
+      ForEachRank(size, [&](int rank) { CheckUploads(ranks[rank], uploads, 9000); });
+    }
+    CHECK_TRUE(ranks.num_stored_bytes() > 0);
+  }
 }
 
 // P + U - 2 vectors where messages are copied, and what ranks tell each other.
