@@ -101,8 +101,8 @@ TEST(SumsOfThoseWhoUpload) {
   });
 }
 
-// Ranks that upload together have met others before, and choose alike all the same whether they pack
-// or copy across, also where all of them agree on nothing else.
+// Ranks that upload together have met others before, and choose alike all the same whether they
+// pack or copy across, also where all of them agree on nothing else.
 TEST(SumsOfThoseWhoUploadAcrossProcesses) {
   for (int size : {3, 4, 5}) {
     Scope scope(std::to_string(size) + " ranks");
