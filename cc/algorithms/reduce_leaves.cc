@@ -65,19 +65,24 @@ void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) 
   }
 }
 
-// Without copies if all can reach all tensors.
-bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
+// Without copies if all can reach all tensors, else by pack().
+template <typename Pack>
+bool Direct(const LeafTensors& tensors, const CollectiveContext& context, Pack pack) {
   using Clock = std::chrono::steady_clock;
   SharedTensors shared(tensors, context);
   const Reach reach = shared.Find();
   if (reach == Reach::kMapped) return ZeroCopyAllreduce(tensors, context, shared);
   const Clock::time_point begin = Clock::now();
-  const bool is_done = reach == Reach::kAddresses ? CrossMemoryAllreduce(tensors, context, shared)
-                                                  : DirectAllreduce(tensors, context);
+  const bool is_done =
+      reach == Reach::kAddresses ? CrossMemoryAllreduce(tensors, context, shared) : pack();
   if (is_done && shared.had_choice()) {
     shared.NoteSeconds(reach, std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return is_done;
+}
+
+bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
+  return Direct(tensors, context, [&] { return DirectAllreduce(tensors, context); });
 }
 
 void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
@@ -103,6 +108,19 @@ void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) 
   LeafTensors asked(tensors);
   if (!context.reduction.NeedsMoments()) asked.norms = nullptr;
   Reduce(asked, context);
+}
+
+void ReduceShares(const LeafTensors& tensors, const CollectiveContext& context,
+                  const std::function<void(const LeafTensors&)>& reduce) {
+  LeafTensors whole(tensors);
+  whole.shares = nullptr;
+  if (context.transport.size() > kMostOperands || !AllShareMemory(context.transport)) {
+    return reduce(whole);
+  }
+  Direct(tensors, context, [&] {
+    reduce(whole);
+    return true;
+  });
 }
 
 }  // namespace adasum

@@ -2,6 +2,8 @@
 #ifndef ADASUM_ALGORITHMS_REDUCE_LEAVES_H_
 #define ADASUM_ALGORITHMS_REDUCE_LEAVES_H_
 
+#include <functional>
+
 #include "cc/algorithms/collective_context.h"
 
 namespace adasum {
@@ -34,6 +36,12 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
 // Reduces over all leaves of `transport`; collective. Where a direct allreduce finds that operands
 // cancel, recursive halving follows it.
 void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context);
+
+// The same for a reduction that needs no moments, where every leaf wants its share of the result
+// alone, and all reach all tensors: each copies nothing but what it combines. Elsewhere, or if that
+// was slower, reduce(tensors) does it instead, and may write all outputs. Collective.
+void ReduceShares(const LeafTensors& tensors, const CollectiveContext& context,
+                  const std::function<void(const LeafTensors&)>& reduce);
 
 }  // namespace adasum
 

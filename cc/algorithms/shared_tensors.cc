@@ -186,7 +186,7 @@ void SharedTensors::Finish() {
   transport.LendTensors(false);
   if (!is_mapped_) return;
   for (int64_t i = 0; i < size(); ++i) {
-    if (!IsCopied(i) || Bytes(i) == 0) continue;
+    if (!IsCopied(i) || Bytes(i) == 0 || !tensors_.WantsResultOf(transport.rank(), i)) continue;
     std::memcpy(tensors_.outputs[i], Output(transport.rank(), i), Bytes(i));
   }
 }

@@ -156,7 +156,7 @@ class Execution {
     auto reduce = [&](int replica, Transport& wire) {
       const CollectiveContext with{reduction, wire, arithmetic, state_.scratch[replica],
                                    state_.tuning};
-      lacking[replica] = ReduceReplica(replica, with, hierarchy == nullptr);
+      lacking[replica] = ReduceReplica(replica, with, hierarchy);
     };
     if (!numbers_) {
       reduce(0, hierarchy ? hierarchy->host() : context_.transport);
@@ -174,14 +174,16 @@ class Execution {
 
   // Returns the error if a device lacks memory, which all leaves find out: an exception would end
   // the waits of the other replicas, of which some may still have to tell other ranks.
-  std::optional<Error> ReduceReplica(int replica, const CollectiveContext& with, bool is_whole) {
+  std::optional<Error> ReduceReplica(int replica, const CollectiveContext& with,
+                                     Hierarchy* hierarchy) {
     // The result is the same on every leaf; the first one writes it for the process.
     const std::vector<void*> no_outputs;
     const LeafTensors leaf{tensors_.dtype, segments_, tensors_.inputs[replica],
                            replica == 0 ? tensors_.outputs : no_outputs,
-                           is_whole ? Norms(replica) : nullptr};
+                           hierarchy ? nullptr : Norms(replica)};
     if (tensors_.device == nullptr) {
-      ReduceInBlocks(leaf, with);
+      // Leaves that share a process want the whole result there.
+      hierarchy && !numbers_ ? hierarchy->ReduceHost(leaf, with) : ReduceInBlocks(leaf, with);
       with.arithmetic.Finish();
       return std::nullopt;
     }

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "cc/algorithms/reduce_leaves.h"
 #include "cc/collectives/blocks.h"
 #include "cc/transport/dissemination.h"
 
 namespace adasum {
 namespace {
+
+// The longest run, in even shares.
+constexpr int64_t kMostUnequal = 2;
 
 int FewestRanks(const HostRanks& hosts) {
   size_t fewest = hosts[0].size();
@@ -25,6 +29,26 @@ Hierarchy::Hierarchy(Transport* all, const HostRanks& hosts, HierarchyScratch* s
   std::vector<int> counterparts;
   for (const std::vector<int>& ranks : hosts) counterparts.push_back(ranks[host_.rank()]);
   across_.emplace(all, std::move(counterparts));
+}
+
+void Hierarchy::ReduceHost(const LeafTensors& leaf, const CollectiveContext& context) const {
+  const auto in_blocks = [&](const LeafTensors& tensors) { ReduceInBlocks(tensors, context); };
+  const int64_t num_bytes = leaf.segments.num_elements() * ElementBytes(leaf.dtype);
+  if (!has_several_hosts_ || context.reduction.NeedsMoments() ||
+      num_bytes <= BlockBytes(context.transport)) {
+    return in_blocks(leaf);
+  }
+  std::vector<Range> shares;
+  int64_t longest = 0;
+  for (const Range& run : RunsOnHost(leaf.segments)) {
+    shares.push_back({leaf.segments.offset(run.begin), leaf.segments.offset(run.end)});
+    longest = std::max(longest, shares.back().size());
+  }
+  // Whoever has a run sums all of it up, so that it must not be much longer than others.
+  if (longest * host_.size() > kMostUnequal * leaf.segments.num_elements()) return in_blocks(leaf);
+  LeafTensors shared(leaf);
+  shared.shares = &shares;
+  ReduceShares(shared, context, in_blocks);
 }
 
 void Hierarchy::CombineHosts(const Reduction& reduction, DType dtype, const Segments& segments,
@@ -51,6 +75,12 @@ Range Hierarchy::Run(const Segments& segments, int k) const {
   return run;
 }
 
+std::vector<Range> Hierarchy::RunsOnHost(const Segments& segments) const {
+  std::vector<Range> runs(host_.size());
+  for (int k = 0; k < num_runs_; ++k) runs[k] = Run(segments, k);
+  return runs;
+}
+
 void Hierarchy::ReduceOwnRun(const Reduction& reduction, const StageTensors& tensors) {
   std::vector<int64_t> num_elements;
   std::vector<const void*> inputs;
@@ -69,9 +99,7 @@ void Hierarchy::ReduceOwnRun(const Reduction& reduction, const StageTensors& ten
 
 void Hierarchy::SpreadOwnRun(const StageTensors& tensors) {
   if (host_.size() == 1) return;
-  std::vector<Range> runs(host_.size());
-  for (int k = 0; k < num_runs_; ++k) runs[k] = Run(tensors.segments, k);
-  SpreadRuns(host_, runs, tensors, scratch_->runs);
+  SpreadRuns(host_, RunsOnHost(tensors.segments), tensors, scratch_->runs);
 }
 
 }  // namespace adasum

@@ -1,6 +1,8 @@
 // Reductions in two stages: one reduction inside every host, another one across hosts.
 //
-// 1. The leaves of a host reduce their tensors; each of its ranks gets the host's result.
+// 1. The leaves of a host reduce their tensors; each of its ranks gets the host's result, or what
+// it
+//    needs of it for the next stage.
 // 2. The tensors are dealt, in runs of about equal size, to the first q ranks of every host, q
 //    being the fewest ranks that a host has. The k-th ranks of all hosts reduce the k-th run: q
 //    streams leave a host at once, and whole tensors stay together, as Adasum's moments want it.
@@ -47,17 +49,22 @@ class Hierarchy {
   Transport& host() { return host_; }
   const std::vector<int>& host_ranks() const { return host_.members(); }
 
+  // Stage 1, collective. Where stage 2 follows, and the ranks of the host reach each other's
+  // tensors, each gets its run of the host's result alone, which is all that it needs.
+  void ReduceHost(const LeafTensors& leaf, const CollectiveContext& context) const;
+
   // Stages 2 and 3, collective. `results` holds, per segment, this host's result on entry and that
-  // of all hosts on return; null where a segment is empty. With one host nothing is to be done.
-  // `norms` are as those of LeafTensors, with the hosts' results for leaves; with one host they
-  // stay as they are.
+  // of all hosts on return; null where a segment is empty. With one host nothing is to be done. Of
+  // a result by ReduceHost it needs no more than there is. `norms` are as those of LeafTensors,
+  // with the hosts' results for leaves; with one host they stay as they are.
   void CombineHosts(const Reduction& reduction, DType dtype, const Segments& segments,
                     const std::vector<void*>& results, Arithmetic& arithmetic,
                     SquaredNorms* norms = nullptr);
 
  private:
-  // The segments of the k-th run.
+  // The segments of the k-th run, and of the run of each rank of this host.
   Range Run(const Segments& segments, int k) const;
+  std::vector<Range> RunsOnHost(const Segments& segments) const;
   void ReduceOwnRun(const Reduction& reduction, const StageTensors& tensors);
   void SpreadOwnRun(const StageTensors& tensors);
 

@@ -63,6 +63,7 @@ class CountingTransport : public Transport {
     num_stored += Bytes(parts);
     inner_.Store(peer, parts);
   }
+  bool HasAbandoned() const override { return inner_.HasAbandoned(); }
   void LendTensors(bool are_lent) override { inner_.LendTensors(are_lent); }
 
   int64_t num_bytes = 0;

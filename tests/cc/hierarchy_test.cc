@@ -4,63 +4,27 @@
 #include "cc/collectives/hierarchy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/collectives/blocks.h"
 #include "tests/cc/check.h"
+#include "tests/cc/counting_transport.h"
+#include "tests/cc/elements.h"
+#include "tests/cc/hosts_transport.h"
 #include "tests/cc/worlds.h"
 
 namespace adasum {
 namespace {
 
+using test::CountingTransport;
+using test::HostsTransport;
+using test::InArena;
 using test::Scope;
 using test::Wire;
 using test::World;
-
-// One rank's end: peers on its host through their shared memory, all others through messages.
-class HostsTransport : public Transport {
- public:
-  HostsTransport(Transport* all, Transport* host, std::vector<int> ranks)
-      : all_(all), host_(host), ranks_(std::move(ranks)) {}
-
-  int rank() const override { return all_->rank(); }
-  int size() const override { return all_->size(); }
-  void SendRecv(const Send& send, const Recv& recv) override {
-    if (IndexOnHost(Peer(send, recv)) < 0) return all_->SendRecv(send, recv);
-    host_->SendRecv(OnHost(send), OnHost(recv));
-  }
-  const void* Exchange(const Send& send, const Recv& recv) override {
-    if (IndexOnHost(Peer(send, recv)) < 0) return all_->Exchange(send, recv);
-    return host_->Exchange(OnHost(send), OnHost(recv));
-  }
-  bool CanRead(int peer) const override { return IndexOnHost(peer) >= 0; }
-  int64_t ShortBytes() const override { return all_->ShortBytes(); }
-  int64_t ChunkBytes(int peer) const override {
-    return IndexOnHost(peer) < 0 ? all_->ChunkBytes(peer) : host_->ChunkBytes(IndexOnHost(peer));
-  }
-  bool requires_workspace() const override { return true; }
-  void* Workspace(int64_t num_bytes) override { return host_->Workspace(num_bytes); }
-
- private:
-  static int Peer(const Send& send, const Recv& recv) {
-    return recv.num_bytes > 0 ? recv.peer : send.peer;
-  }
-  int IndexOnHost(int rank) const {
-    auto found = std::find(ranks_.begin(), ranks_.end(), rank);
-    return found == ranks_.end() ? -1 : static_cast<int>(found - ranks_.begin());
-  }
-  template <typename Message>
-  Message OnHost(Message message) const {
-    message.peer = message.num_bytes > 0 ? IndexOnHost(message.peer) : 0;
-    return message;
-  }
-
-  Transport* all_;
-  Transport* host_;
-  std::vector<int> ranks_;  // of this host
-};
 
 // Comes late to everything that it copies, delivers or adds.
 class LateArithmetic : public CpuArithmetic {
@@ -86,12 +50,12 @@ class LateArithmetic : public CpuArithmetic {
 // Ranks on hosts that reduce the same list of float32 tensors again and again.
 class Ranks {
  public:
-  Ranks(HostRanks hosts, std::vector<int64_t> counts)
+  Ranks(HostRanks hosts, std::vector<int64_t> counts, Wire on_host = Wire::kSharedMemory)
       : hosts_(std::move(hosts)), segments_(counts), all_(Wire::kCopies, NumRanks(hosts_)) {
     host_of_.resize(all_.size());
     for (const auto& ranks : hosts_) {
       for (int rank : ranks) host_of_[rank] = static_cast<int>(on_host_.size());
-      on_host_.push_back(std::make_unique<World>(Wire::kSharedMemory, ranks.size()));
+      on_host_.push_back(std::make_unique<World>(on_host, ranks.size()));
     }
   }
 
@@ -103,20 +67,31 @@ class Ranks {
       const int host = host_of_[rank];
       const std::vector<int>& ranks = hosts_[host];
       int index = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-      HostsTransport transport(&all_.transport(rank), &on_host_[host]->transport(index), ranks);
+      CountingTransport counting(&on_host_[host]->transport(index));
+      HostsTransport transport(&all_.transport(rank), &counting, ranks);
       LateArithmetic arithmetic(std::chrono::milliseconds(rank == late_rank ? 1 : 0));
       LeafScratch scratch;
+      scratch.cross_memory.CopyAlways();
       HierarchyScratch hierarchy_scratch;
       Hierarchy hierarchy(&transport, hosts_, &hierarchy_scratch);
       for (int round = 0; round < rounds; ++round) {
         num_wrong[rank] += ReduceOnce(rank, round, &hierarchy, arithmetic, scratch);
         Agree(transport);
       }
+      CHECK_TRUE(!counting.HasAbandoned());
+      num_fetched_ += counting.num_fetched;
+      num_stored_ += counting.num_stored;
+      num_located_ += counting.num_located;
     });
     int64_t total = 0;
     for (int64_t count : num_wrong) total += count;
     return total;
   }
+
+  // What ranks of a host copied of each other, in bytes, and tensors that they found mapped.
+  int64_t num_fetched() const { return num_fetched_; }
+  int64_t num_stored() const { return num_stored_; }
+  int64_t num_located() const { return num_located_; }
 
  private:
   static int NumRanks(const HostRanks& hosts) {
@@ -133,7 +108,7 @@ class Ranks {
 
   int64_t ReduceOnce(int rank, int round, Hierarchy* hierarchy, Arithmetic& arithmetic,
                      LeafScratch& scratch) const {
-    std::vector<float> values(segments_.num_elements());
+    std::vector<float, test::ElementsAllocator<float>> values(segments_.num_elements());
     for (int64_t i = 0; i < segments_.num_elements(); ++i) values[i] = Value(rank, round, i);
     std::vector<const void*> inputs;
     std::vector<void*> outputs;  // in place, as in a training step
@@ -141,8 +116,8 @@ class Ranks {
       inputs.push_back(&values[segments_.offset(tensor)]);
       outputs.push_back(&values[segments_.offset(tensor)]);
     }
-    ReduceInBlocks({DType::kFloat32, segments_, inputs, outputs},
-                   {FindReduction("sum"), hierarchy->host(), arithmetic, scratch});
+    hierarchy->ReduceHost({DType::kFloat32, segments_, inputs, outputs},
+                          {FindReduction("sum"), hierarchy->host(), arithmetic, scratch});
     std::vector<SquaredNorms> norms(segments_.size());
     const bool asks = round % 2 == 0;
     hierarchy->CombineHosts(FindReduction("adasum"), DType::kFloat32, segments_, outputs,
@@ -157,8 +132,8 @@ class Ranks {
   }
 
   // Of hosts that are orthogonal, whole numbers: exact.
-  int64_t NumWrongNorms(const std::vector<float>& values,
-                        const std::vector<SquaredNorms>& norms) const {
+  template <typename Values>
+  int64_t NumWrongNorms(const Values& values, const std::vector<SquaredNorms>& norms) const {
     int64_t num_wrong = 0;
     for (int64_t tensor = 0; tensor < segments_.size(); ++tensor) {
       double expected = 0;
@@ -187,6 +162,7 @@ class Ranks {
   World all_;
   std::vector<int> host_of_;
   std::vector<std::unique_ptr<World>> on_host_;
+  std::atomic<int64_t> num_fetched_{0}, num_stored_{0}, num_located_{0};
 };
 
 const HostRanks kMaps[] = {{{0}, {1}},       {{0, 1}, {2}},       {{0}, {1, 2}},
@@ -206,6 +182,39 @@ TEST(SumsOfHostsThatAreOrthogonal) {
       CHECK_EQ(Ranks(hosts, counts).Reduce(3, -1), int64_t{0});
     }
   }
+}
+
+// Four runs of two hosts: 1.5 MiB, more than a block.
+const std::vector<int64_t> kLong = {5, 90000, 0, 100000, 30, 95000, 110000, 1};
+
+// Each rank of a host gets its run of the host's sum, and nothing is stored to others.
+TEST(HostsWhoseTensorsAreInReach) {
+  for (const HostRanks& hosts : kMaps) {
+    Scope scope(Describe(hosts));
+    const bool has_peers =
+        std::any_of(hosts.begin(), hosts.end(), [](const auto& ranks) { return ranks.size() > 1; });
+    // Runs are as many as the smallest host has ranks; few of them are too long for one of many.
+    const auto has_fewer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    const auto [fewest, most] = std::minmax_element(hosts.begin(), hosts.end(), has_fewer);
+    const bool has_shares = most->size() <= 2 * fewest->size();
+    Ranks across(hosts, kLong, Wire::kCrossMemory);
+    CHECK_EQ(across.Reduce(3, -1), int64_t{0});
+    CHECK_EQ(across.num_fetched() > 0, has_peers);
+    if (has_shares) CHECK_EQ(across.num_stored(), 0);
+    CHECK_EQ(across.num_located(), 0);
+    const InArena in_arena;
+    Ranks mapped(hosts, kLong, Wire::kSharedTensors);
+    CHECK_EQ(mapped.Reduce(3, -1), int64_t{0});
+    CHECK_EQ(mapped.num_located() > 0, has_peers);
+    CHECK_EQ(mapped.num_fetched(), 0);
+  }
+}
+
+// One tensor is nearly all of the list: all ranks of the host sum it up.
+TEST(OneLongTensorIsTheWorkOfAll) {
+  Ranks ranks({{0, 1, 2}, {3, 4, 5}}, {300, 900000, 70000}, Wire::kCrossMemory);
+  CHECK_EQ(ranks.Reduce(2, -1), int64_t{0});
+  CHECK_TRUE(ranks.num_stored() > 0);
 }
 
 // Blocks of 1 MiB where ranks of a host share memory, else as long as messages may be. Every rank
@@ -232,6 +241,9 @@ TEST(NobodyOverwritesWhatALateRankReads) {
     for (int late_rank = 0; late_rank < static_cast<int>(hosts[0].size()); ++late_rank) {
       Scope scope(Describe(hosts) + ", rank " + std::to_string(late_rank) + " is late");
       CHECK_EQ(Ranks(hosts, counts).Reduce(2, late_rank), int64_t{0});
+      CHECK_EQ(Ranks(hosts, counts, Wire::kCrossMemory).Reduce(2, late_rank), int64_t{0});
+      const InArena in_arena;
+      CHECK_EQ(Ranks(hosts, counts, Wire::kSharedTensors).Reduce(2, late_rank), int64_t{0});
     }
   }
 }
