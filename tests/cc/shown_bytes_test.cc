@@ -160,12 +160,8 @@ TEST(BytesThatNobodyReadsAreAbandoned) {
     std::vector<Elements> buffer =
         MakeBuffers(lies_in_reach ? Where::kInArena : Where::kApart, 0, {kChunk});
     ShownBytes shown(&world.transport(0));
-    try {
-      shown.Exchange({{1}, buffer[0].bytes(), kChunk}, {1, nullptr, 0});
-      CHECK_TRUE(false);
-    } catch (const Error& error) {
-      CHECK_TRUE(error.code() == ErrorCode::kDeadlineExceeded);
-    }
+    CHECK_TRUE(
+        test::TimesOut([&] { shown.Exchange({{1}, buffer[0].bytes(), kChunk}, {1, nullptr, 0}); }));
     CHECK_EQ(world.transport(0).HasAbandoned(), lies_in_reach || wire == Wire::kCrossMemory);
   }
 }

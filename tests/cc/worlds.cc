@@ -155,5 +155,15 @@ void ForEachRank(int size, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+bool TimesOut(const std::function<void()>& collective) {
+  try {
+    collective();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+    return true;
+  }
+  return false;
+}
+
 }  // namespace test
 }  // namespace adasum

@@ -52,6 +52,9 @@ class World {
 // Runs body(rank) for each rank at the same time; returns when all have.
 void ForEachRank(int size, const std::function<void(int)>& body);
 
+// Whether a collective gives up after a wait for a silent peer; other errors are thrown on.
+bool TimesOut(const std::function<void()>& collective);
+
 }  // namespace test
 }  // namespace adasum
 

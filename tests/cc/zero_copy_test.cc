@@ -32,6 +32,7 @@ using test::RandomLeaves;
 using test::ReduceOnAllRanks;
 using test::Scope;
 using test::Set;
+using test::TimesOut;
 using test::Wire;
 using test::World;
 
@@ -181,12 +182,7 @@ TEST(SilentRankLeavesTensorsAbandoned) {
   std::vector<Elements> tensors(2, Elements(DType::kFloat32, LargeCount(DType::kFloat32)));
   ForEachRank(2, [&](int rank) { ReduceOn(world, rank, tensors[rank]); });
   CHECK_TRUE(!world.transport(0).HasAbandoned());
-  try {
-    ReduceOn(world, 0, tensors[0]);
-    test::Fail(__FILE__, __LINE__, "expected an Error");
-  } catch (const Error& error) {
-    CHECK_TRUE(error.code() == ErrorCode::kDeadlineExceeded);
-  }
+  CHECK_TRUE(TimesOut([&] { ReduceOn(world, 0, tensors[0]); }));
   CHECK_TRUE(world.transport(0).HasAbandoned());
 }
 
