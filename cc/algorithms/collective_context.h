@@ -6,7 +6,6 @@
 
 #include "cc/algorithms/cross_memory_policy.h"
 #include "cc/algorithms/peer_stores.h"
-#include "cc/algorithms/schedule.h"
 #include "cc/algorithms/squared_norms.h"
 #include "cc/core/arithmetic.h"
 #include "cc/core/scratch.h"
@@ -48,18 +47,6 @@ struct LeafTensors {
   // One per segment, found on the way and the same bits on all leaves; null where nobody asks,
   // which all leaves do alike. They stay as they are for a reduction that needs no moments.
   SquaredNorms* norms = nullptr;
-  // Null, or of each leaf the elements of which it wants the result, whole segments and of no other
-  // leaf; the other outputs stay as they are. For ReduceShares.
-  const std::vector<Range>* shares = nullptr;
-
-  // What a leaf combines: its share, or its part of what all want.
-  Range CombinedBy(int leaf, int num_leaves) const {
-    return shares ? (*shares)[leaf] : PartOf(leaf, num_leaves, segments.num_elements());
-  }
-  bool WantsResultOf(int leaf, int64_t segment) const {
-    return !shares || ((*shares)[leaf].begin <= segments.offset(segment) &&
-                       segments.offset(segment + 1) <= (*shares)[leaf].end);
-  }
 };
 
 // What a collective works with, from the choice of the algorithm down. All must outlive it.

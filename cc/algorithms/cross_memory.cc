@@ -31,7 +31,7 @@ class CrossMemory {
         rank_(context.transport.rank()),
         size_(context.transport.size()),
         tree_(MakeTree(size_)),
-        own_(tensors.CombinedBy(rank_, size_)),
+        own_(shared.CombinedBy(rank_)),
         chunks_(own_, {}, buffer_.Elements(context.tuning.chunk_bytes * arithmetic_.Width())),
         slice_bytes_(buffer_.Bytes(chunks_.keep(0))),
         num_slots_(std::min(std::max<int64_t>(1, context.tuning.packed_chunks / (size_ - 1)),
@@ -47,7 +47,7 @@ class CrossMemory {
     for (int64_t i = chunks_.size() - 1; i >= 0; --i) {
       if (i < first_here) Fetch(i);
       Combine(i);
-      if (!tensors_.shares) Store(i);
+      if (!shared_.has_shares()) Store(i);
     }
     return true;
   }

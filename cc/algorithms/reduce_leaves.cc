@@ -67,9 +67,10 @@ void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) 
 
 // Without copies if all can reach all tensors, else by pack().
 template <typename Pack>
-bool Direct(const LeafTensors& tensors, const CollectiveContext& context, Pack pack) {
+bool Direct(const LeafTensors& tensors, const CollectiveContext& context,
+            const std::vector<Range>* shares, Pack pack) {
   using Clock = std::chrono::steady_clock;
-  SharedTensors shared(tensors, context);
+  SharedTensors shared(tensors, context, shares);
   const Reach reach = shared.Find();
   if (reach == Reach::kMapped) return ZeroCopyAllreduce(tensors, context, shared);
   const Clock::time_point begin = Clock::now();
@@ -82,7 +83,7 @@ bool Direct(const LeafTensors& tensors, const CollectiveContext& context, Pack p
 }
 
 bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
-  return Direct(tensors, context, [&] { return DirectAllreduce(tensors, context); });
+  return Direct(tensors, context, nullptr, [&] { return DirectAllreduce(tensors, context); });
 }
 
 void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
@@ -110,15 +111,13 @@ void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context) 
   Reduce(asked, context);
 }
 
-void ReduceShares(const LeafTensors& tensors, const CollectiveContext& context,
-                  const std::function<void(const LeafTensors&)>& reduce) {
-  LeafTensors whole(tensors);
-  whole.shares = nullptr;
+void ReduceShares(const LeafTensors& tensors, const std::vector<Range>& shares,
+                  const CollectiveContext& context, const std::function<void()>& reduce) {
   if (context.transport.size() > kMostOperands || !AllShareMemory(context.transport)) {
-    return reduce(whole);
+    return reduce();
   }
-  Direct(tensors, context, [&] {
-    reduce(whole);
+  Direct(tensors, context, &shares, [&] {
+    reduce();
     return true;
   });
 }

@@ -3,6 +3,7 @@
 #define ADASUM_ALGORITHMS_REDUCE_LEAVES_H_
 
 #include <functional>
+#include <vector>
 
 #include "cc/algorithms/collective_context.h"
 
@@ -37,11 +38,12 @@ Room RoomOf(const LeafTensors& tensors, const Transport& transport, const Arithm
 // cancel, recursive halving follows it.
 void ReduceLeaves(const LeafTensors& tensors, const CollectiveContext& context);
 
-// The same for a reduction that needs no moments, where every leaf wants its share of the result
-// alone, and all reach all tensors: each copies nothing but what it combines. Elsewhere, or if that
-// was slower, reduce(tensors) does it instead, and may write all outputs. Collective.
-void ReduceShares(const LeafTensors& tensors, const CollectiveContext& context,
-                  const std::function<void(const LeafTensors&)>& reduce);
+// The same for a reduction that needs no moments, where leaf k wants shares[k] of the result alone,
+// which are whole segments: where all reach all tensors each copies nothing but what it combines,
+// and writes nothing else. Elsewhere, or if that was slower, reduce() does it instead, and may
+// write all outputs. Collective.
+void ReduceShares(const LeafTensors& tensors, const std::vector<Range>& shares,
+                  const CollectiveContext& context, const std::function<void()>& reduce);
 
 }  // namespace adasum
 

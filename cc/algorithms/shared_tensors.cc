@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cc/algorithms/for_each_peer.h"
+#include "cc/algorithms/schedule.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {
@@ -20,11 +21,8 @@ struct Copying {
   WaysSeen seen;
 };
 
-constexpr int64_t kLine = 64;
-constexpr int64_t kPlacesBegin = kLine;  // behind Copying
+constexpr int64_t kPlacesBegin = kLineBytes;  // behind Copying
 static_assert(sizeof(Copying) <= kPlacesBegin);
-
-int64_t InLines(int64_t num_bytes) { return (num_bytes + kLine - 1) / kLine * kLine; }
 
 // Each is read once: it lies in a peer's memory.
 Place PlaceOf(const char* shown, int64_t segment) {
@@ -35,8 +33,12 @@ Place PlaceOf(const char* shown, int64_t segment) {
 
 }  // namespace
 
-SharedTensors::SharedTensors(const LeafTensors& tensors, const CollectiveContext& context)
-    : tensors_(tensors), context_(context), element_bytes_(ElementBytes(tensors.dtype)) {
+SharedTensors::SharedTensors(const LeafTensors& tensors, const CollectiveContext& context,
+                             const std::vector<Range>* shares)
+    : tensors_(tensors),
+      context_(context),
+      shares_(shares),
+      element_bytes_(ElementBytes(tensors.dtype)) {
   for (int64_t i = 0; i < size(); ++i) {
     if (IsCopied(i)) copied_bytes_ += InLines(Bytes(i));
   }
@@ -57,6 +59,18 @@ CrossMemoryPolicy::Kind SharedTensors::Kind() const {
 
 int64_t SharedTensors::ShownBytes() const {
   return kPlacesBegin + InLines(size() * sizeof(Place)) + (may_map_ ? 2 * copied_bytes_ : 0);
+}
+
+Range SharedTensors::CombinedBy(int leaf) const {
+  if (has_shares()) return (*shares_)[leaf];
+  return PartOf(leaf, context_.transport.size(), tensors_.segments.num_elements());
+}
+
+bool SharedTensors::WantsResult(int leaf, int64_t segment) const {
+  if (!has_shares()) return true;
+  const Range share = (*shares_)[leaf],
+              elements = tensors_.segments.Elements({segment, segment + 1});
+  return share.begin <= elements.begin && elements.end <= share.end;
 }
 
 Reach SharedTensors::Find() {
@@ -186,7 +200,7 @@ void SharedTensors::Finish() {
   transport.LendTensors(false);
   if (!is_mapped_) return;
   for (int64_t i = 0; i < size(); ++i) {
-    if (!IsCopied(i) || Bytes(i) == 0 || !tensors_.WantsResultOf(transport.rank(), i)) continue;
+    if (!IsCopied(i) || Bytes(i) == 0 || !WantsResult(transport.rank(), i)) continue;
     std::memcpy(tensors_.outputs[i], Output(transport.rank(), i), Bytes(i));
   }
 }

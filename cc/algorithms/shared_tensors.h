@@ -24,14 +24,21 @@ class SharedTensors {
   // lists are worth asking the others for addresses.
   static constexpr int64_t kLeastBytes = int64_t{64} << 10;
 
-  // All references must outlive this.
-  SharedTensors(const LeafTensors& tensors, const CollectiveContext& context);
+  // All must outlive this. `shares` are, of each leaf, the elements of which it alone wants the
+  // result, whole segments; null: all want all.
+  SharedTensors(const LeafTensors& tensors, const CollectiveContext& context,
+                const std::vector<Range>* shares = nullptr);
   SharedTensors(const SharedTensors&) = delete;
   SharedTensors& operator=(const SharedTensors&) = delete;
 
   // Collective. Learns where all leaves' tensors are, and that their inputs are there. Returns the
   // same on all leaves.
   Reach Find();
+
+  // What a leaf combines: its share, or its part of what all want.
+  Range CombinedBy(int leaf) const;
+  bool WantsResult(int leaf, int64_t segment) const;
+  bool has_shares() const { return shares_ != nullptr; }
 
   // kMapped.
   const void* Input(int leaf, int64_t segment) const { return inputs_[leaf * size() + segment]; }
@@ -70,6 +77,7 @@ class SharedTensors {
 
   const LeafTensors& tensors_;
   const CollectiveContext& context_;
+  const std::vector<Range>* const shares_;
   const int64_t element_bytes_;
   int64_t copied_bytes_ = 0;
   bool may_map_ = false, may_copy_ = false;  // the same on all leaves

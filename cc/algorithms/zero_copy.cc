@@ -30,7 +30,7 @@ class ZeroCopy {
         size_(context.transport.size()),
         element_bytes_(ElementBytes(tensors.dtype)),
         tree_(MakeTree(size_)),
-        own_(tensors.CombinedBy(context.transport.rank(), size_)),
+        own_(shared.CombinedBy(context.transport.rank())),
         chunks_(own_, {},
                 context.tuning.chunk_bytes * context.arithmetic.Width() / element_bytes_) {}
 
@@ -158,7 +158,7 @@ void ZeroCopy::Deliver(Range tile, const char* result, Arithmetic& arithmetic) c
   tensors_.segments.ForEach(tile, [&](int64_t segment, Range part) {
     const void* from = At(result, (part.begin - tile.begin) * element_bytes_);
     for (int leaf = 0; leaf < size_; ++leaf) {
-      if (!tensors_.WantsResultOf(leaf, segment)) continue;
+      if (!shared_.WantsResult(leaf, segment)) continue;
       void* to = At(shared_.Output(leaf, segment), Skip(segment, part));
       pieces.push_back({segment, from, nullptr, to, nullptr, part.size()});
     }

@@ -29,7 +29,7 @@ class FinishedRuns {
         scratch_(scratch),
         chunk_(BlockBytes(host) / ElementBytes(tensors.dtype)),
         tables_(host, runs, tensors) {
-    for (const Range& run : runs) runs_.push_back(tensors.Elements(run));
+    for (const Range& run : runs) runs_.push_back(tensors.segments.Elements(run));
   }
 
   void Spread() {

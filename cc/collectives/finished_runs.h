@@ -22,7 +22,6 @@ struct StageTensors {
   SquaredNorms* norms;  // one per segment; null where nobody asks
 
   int64_t Bytes(Range elements) const { return elements.size() * ElementBytes(dtype); }
-  Range Elements(Range run) const { return {segments.offset(run.begin), segments.offset(run.end)}; }
 
   // Calls visit(segment, skip, offset, num_bytes) for what each tensor has of `part`: it begins
   // `skip` bytes behind the tensor's begin, and `offset` behind that of the part.

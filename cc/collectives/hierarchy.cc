@@ -32,23 +32,21 @@ Hierarchy::Hierarchy(Transport* all, const HostRanks& hosts, HierarchyScratch* s
 }
 
 void Hierarchy::ReduceHost(const LeafTensors& leaf, const CollectiveContext& context) const {
-  const auto in_blocks = [&](const LeafTensors& tensors) { ReduceInBlocks(tensors, context); };
+  const auto in_blocks = [&] { ReduceInBlocks(leaf, context); };
   const int64_t num_bytes = leaf.segments.num_elements() * ElementBytes(leaf.dtype);
   if (!has_several_hosts_ || context.reduction.NeedsMoments() ||
       num_bytes <= BlockBytes(context.transport)) {
-    return in_blocks(leaf);
+    return in_blocks();
   }
   std::vector<Range> shares;
   int64_t longest = 0;
   for (const Range& run : RunsOnHost(leaf.segments)) {
-    shares.push_back({leaf.segments.offset(run.begin), leaf.segments.offset(run.end)});
+    shares.push_back(leaf.segments.Elements(run));
     longest = std::max(longest, shares.back().size());
   }
   // Whoever has a run sums all of it up, so that it must not be much longer than others.
-  if (longest * host_.size() > kMostUnequal * leaf.segments.num_elements()) return in_blocks(leaf);
-  LeafTensors shared(leaf);
-  shared.shares = &shares;
-  ReduceShares(shared, context, in_blocks);
+  if (longest * host_.size() > kMostUnequal * leaf.segments.num_elements()) return in_blocks();
+  ReduceShares(leaf, shares, context, in_blocks);
 }
 
 void Hierarchy::CombineHosts(const Reduction& reduction, DType dtype, const Segments& segments,

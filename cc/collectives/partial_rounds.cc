@@ -7,15 +7,11 @@
 
 #include "cc/collectives/rotating_groups.h"
 #include "cc/collectives/subset_allreduce.h"
+#include "cc/core/bytes.h"
 #include "cc/reductions/reduction.h"
 
 namespace adasum {
 namespace {
-
-// A tensor begins at a multiple of it.
-constexpr int64_t kLineBytes = 64;
-
-int64_t LinesOf(int64_t num_bytes) { return (num_bytes + kLineBytes - 1) / kLineBytes; }
 
 // Those of the tensors with one reduction.
 template <typename T>
@@ -135,15 +131,14 @@ void PartialRounds::Restart() {
 
 std::vector<char*> PartialRounds::Addresses(Scratch& kept) const {
   const int64_t element_bytes = ElementBytes(contribution_.dtype);
-  std::vector<int64_t> lines{0};
+  std::vector<int64_t> places{0};  // each at the begin of a line
   for (int64_t i = 0; i < segments().size(); ++i) {
     const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
-    lines.push_back(lines.back() + LinesOf(num_elements * element_bytes));
+    places.push_back(places.back() + InLines(num_elements * element_bytes));
   }
-  char* const begin = static_cast<char*>(kept.Get(lines.back() * kLineBytes));
+  char* const begin = static_cast<char*>(kept.Get(places.back()));
   std::vector<char*> addresses;
-  for (int64_t i = 0; i < segments().size(); ++i)
-    addresses.push_back(begin + lines[i] * kLineBytes);
+  for (int64_t i = 0; i < segments().size(); ++i) addresses.push_back(begin + places[i]);
   return addresses;
 }
 

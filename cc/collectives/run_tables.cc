@@ -2,16 +2,14 @@
 
 #include <cstring>
 
+#include "cc/algorithms/shared_tensors.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {
 namespace {
 
-// Shorter tensors never lie in an arena (arena/preload.cc).
-constexpr int64_t kLeastBytes = int64_t{64} << 10;
-constexpr int64_t kLine = 64;
-
-int64_t InLines(int64_t num_bytes) { return (num_bytes + kLine - 1) / kLine * kLine; }
+// Shorter tensors never lie in an arena.
+constexpr int64_t kLeastBytes = SharedTensors::kLeastBytes;
 
 // A table is this in a line of its own, the norms, the places, the copies.
 struct Header {
@@ -53,7 +51,7 @@ void RunTables::PlaceCopies(int rank) {
   for (int64_t i = run.begin; i < run.end; ++i) {
     if (Bytes(i) < kLeastBytes) total += InLines(Bytes(i));
   }
-  if (total > kLeastBytes && 4 * total > tensors_.Bytes(tensors_.Elements(run))) return;
+  if (total > kLeastBytes && 4 * total > tensors_.Bytes(tensors_.segments.Elements(run))) return;
   for (int64_t i = run.begin; i < run.end; ++i) {
     if (Bytes(i) >= kLeastBytes) continue;
     copy_offsets_[i] = copies_bytes_[rank];
@@ -63,7 +61,7 @@ void RunTables::PlaceCopies(int rank) {
 
 int64_t RunTables::PlacesBegin(int rank) const {
   const int64_t num_norms = tensors_.norms == nullptr ? 0 : runs_[rank].size();
-  return kLine + InLines(num_norms * sizeof(SquaredNorms));
+  return kLineBytes + InLines(num_norms * sizeof(SquaredNorms));
 }
 
 int64_t RunTables::CopiesBegin(int rank) const {
@@ -80,7 +78,7 @@ void RunTables::Fill(char* table) {
   const int rank = host_.rank();
   const Range run = runs_[rank];
   if (tensors_.norms != nullptr) {
-    std::memcpy(table + kLine, tensors_.norms + run.begin, run.size() * sizeof(SquaredNorms));
+    std::memcpy(table + kLineBytes, tensors_.norms + run.begin, run.size() * sizeof(SquaredNorms));
   }
   for (int64_t i = run.begin; HasPlaces() && i < run.end; ++i) {
     const void* const tensor = tensors_.addresses[i];
@@ -114,7 +112,7 @@ void RunTables::Take(int peer, const char* table) {
   std::memcpy(&header, table, sizeof(header));
   is_in_reach_[peer] = header.is_in_reach;
   if (tensors_.norms == nullptr) return;
-  std::memcpy(tensors_.norms + runs_[peer].begin, table + kLine,
+  std::memcpy(tensors_.norms + runs_[peer].begin, table + kLineBytes,
               runs_[peer].size() * sizeof(SquaredNorms));
 }
 

@@ -30,7 +30,7 @@ class RunTables {
  private:
   bool HasPlaces() const { return may_map_ || may_copy_; }
   int64_t Bytes(int64_t segment) const {
-    return tensors_.Bytes(tensors_.Elements({segment, segment + 1}));
+    return tensors_.Bytes(tensors_.segments.Elements({segment, segment + 1}));
   }
   // Where the parts of a rank's table begin.
   int64_t PlacesBegin(int rank) const;

@@ -16,7 +16,6 @@ namespace adasum {
 namespace {
 
 // Blocks begin at whole cache lines, so that indices and values are aligned.
-constexpr int64_t kLine = 64;
 
 // What a rank's text begins with, before the first row is dealt.
 constexpr char kFault = 'f', kRows = 'r';
@@ -208,7 +207,7 @@ int64_t SparseDeal::Place(std::vector<Block>* blocks) const {
   int64_t end = 0;
   for (Block& block : *blocks) {
     block.begin = end;
-    end += (Bytes(block) + kLine - 1) / kLine * kLine;
+    end += InLines(Bytes(block));
   }
   return end;
 }

@@ -28,6 +28,8 @@ class Segments {
   int64_t num_elements() const { return offsets_.back(); }
   int64_t offset(int64_t segment) const { return offsets_[segment]; }
   Range all() const { return {0, num_elements()}; }
+  // Of the segments in `run`.
+  Range Elements(Range run) const { return {offset(run.begin), offset(run.end)}; }
 
   // Calls visit(segment, part) for every segment that has elements in `range`, in order; `part`
   // is the common part, in elements of the packed buffer.
