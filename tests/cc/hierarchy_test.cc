@@ -184,7 +184,7 @@ TEST(SumsOfHostsThatAreOrthogonal) {
   }
 }
 
-// Four runs of two hosts: 1.5 MiB, more than a block.
+// 1.5 MiB, more than a block, that runs can cut evenly.
 const std::vector<int64_t> kLong = {5, 90000, 0, 100000, 30, 95000, 110000, 1};
 
 // Each rank of a host gets its run of the host's sum, and nothing is stored to others.

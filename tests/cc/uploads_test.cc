@@ -102,7 +102,7 @@ TEST(SumsOfThoseWhoUpload) {
 }
 
 // Ranks that upload together have met others before, and choose alike all the same whether they
-// pack or copy across, also where all of them agree on nothing else.
+// pack or copy across.
 TEST(SumsOfThoseWhoUploadAcrossProcesses) {
   for (int size : {3, 4, 5}) {
     Scope scope(std::to_string(size) + " ranks");
