@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 
 from tests import programs
 
@@ -10,6 +11,7 @@ LIMIT_SECONDS = 100
 
 PROGRAM = """
 import os, signal, sys, threading, time
+from pathlib import Path
 import numpy as np
 import tf_adasum as adasum
 
@@ -18,20 +20,25 @@ world = adasum.world()
 def reduce(name, communicator=None):
     adasum.allreduce_arrays(np.ones(10), "sum", communicator, name)
 
-def linger():
-    time.sleep(float(os.environ.get("LINGER", 9)))
+def linger(*names):
+    # Until one of these operations was told of, which the test notes in a file.
+    end = time.monotonic() + float(os.environ.get("LINGER", 60))
+    files = [Path(__file__).with_name(name) for name in names]
+    while time.monotonic() < end and not any(file.exists() for file in files):
+        time.sleep(0.05)
 
 def stop():
     # Another process has to wake it.
     if os.fork() == 0:
-        time.sleep(14)
+        linger("stopped")
         os.kill(os.getppid(), signal.SIGCONT)
         os._exit(0)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 def late():
     if world.rank == world.size - 1:
-        linger()
+        linger("late")
+        time.sleep(3)  # what was told goes to the timelines of all ranks that wait
     reduce("late")
 
 def stopped():
@@ -43,7 +50,7 @@ def elsewhere():
     names = ["second", "first"] if world.rank == 1 else ["first", "second"]
     threads = [threading.Thread(target=reduce, args=(name,)) for name in names]
     threads[0].start()
-    linger()
+    linger("first", "second")
     threads[1].start()
     for thread in threads:
         thread.join()
@@ -51,7 +58,8 @@ def elsewhere():
 def parts():
     part = world.split(world.rank % 2, name="part")
     if world.rank == 2:
-        linger()
+        linger("in part")
+        linger("after part")
     reduce("in part", part)
     reduce("after part")
 
@@ -67,8 +75,27 @@ def _run(folder, *hows, options=(), **variables):
     path = folder / "program.py"
     path.write_text(PROGRAM)
     launcher = [*programs.ADASUMRUN, "-np", "3", "--timeout", "90", *options]
-    command = [*launcher, sys.executable, str(path), *hows]
-    return programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+    said = folder / "said"
+    said.touch()
+    keep = ["sh", "-c", 'exec "$@" 2>"$0"', str(said)]
+    command = [*keep, *launcher, sys.executable, str(path), *hows]
+    is_over = threading.Event()
+    thread = threading.Thread(target=_note_what_is_told, args=(said, is_over))
+    thread.start()
+    try:
+        done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+    finally:
+        is_over.set()
+        thread.join()
+    done.stderr = said.read_text()
+    return done
+
+
+def _note_what_is_told(said, is_over):
+    """Makes a file of the name of each operation that was told of: its ranks linger no longer."""
+    while not is_over.wait(0.05):
+        for name in re.findall("'(.*)' has waited", said.read_text()):
+            (said.parent / name).touch()
 
 
 def _reports(done):
