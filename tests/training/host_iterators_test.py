@@ -1,0 +1,66 @@
+"""A plain iterator gives replicas on CPUs what TensorFlow's iterator over devices gives them."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
+
+PER_REPLICA = 4
+SEVERAL = [num_local for num_local in LOCAL if num_local > 1]
+# With options of the program's own, TensorFlow's iterator stays.
+OVER_DEVICES = tf.distribute.InputOptions()
+
+
+def data_of(replicas, cut=0):
+    """Two steps, of which the last lacks `cut` rows."""
+    batch = PER_REPLICA * replicas.num_replicas_in_sync
+    return tf.data.Dataset.from_tensor_slices(examples(2 * batch - cut)).batch(batch)
+
+
+def batches_of(replicas, data, options):
+    """What each local replica gets in each step, and what the iterator is."""
+    distributed = replicas.experimental_distribute_dataset(data, options)
+    iterator = iter(distributed)
+    steps = [replicas.experimental_local_results(step) for step in iterator]
+    kind = type(iterator._iterators[0]._iterator).__name__
+    return [[[part.numpy() for part in each] for each in step] for step in steps], kind
+
+
+@pytest.mark.parametrize("num_local", SEVERAL or LOCAL)
+@pytest.mark.parametrize("cut", [0, 1, PER_REPLICA + 1])
+def test_each_replica_gets_the_same_rows(cut, num_local):
+    replicas = strategy(num_local)
+    data = data_of(replicas, cut)
+    on_host, plain = batches_of(replicas, data, None)
+    over_devices, kind = batches_of(replicas, data, OVER_DEVICES)
+    assert (plain, kind) == ("OwnedIterator", "OwnedMultiDeviceIterator")
+    assert len(on_host) == len(over_devices) == 2
+    tf.nest.map_structure(np.testing.assert_array_equal, on_host, over_devices)
+
+
+@pytest.mark.parametrize("num_local", SEVERAL or LOCAL)
+@pytest.mark.parametrize("steps", [1, 2])
+def test_fit_and_evaluate_give_the_same_bits(steps, num_local):
+    replicas = strategy(num_local)
+
+    def run(options):
+        keras.utils.set_random_seed(7)
+        with replicas.scope():
+            model = small_model()
+            optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.05, momentum=0.9))
+            model.compile(optimizer, "mse", steps_per_execution=steps)
+        data = data_of(replicas, PER_REPLICA + 1)
+        if options:
+            data = replicas.experimental_distribute_dataset(data, options)
+        history = model.fit(data, epochs=2, verbose=0).history["loss"]
+        evaluated = model.evaluate(data, verbose=0)
+        assert_equal_on_ranks(model.trainable_variables)
+        return [*model.get_weights(), np.array([*history, evaluated])]
+
+    for got, want in zip(run(None), run(OVER_DEVICES), strict=True):
+        np.testing.assert_array_equal(got, want)
