@@ -62,20 +62,21 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
         return []
     readers = file_readers(dataset)
     if not readers or policy not in (_Policy.AUTO, _Policy.FILE):
-        return [seeds for node in _nodes(dataset) for seeds in _own_seeds(node)]
-    before = [node for reader in readers for each in reader._inputs() for node in _nodes(each)]
+        return [seeds for node in nodes(dataset) for seeds in _own_seeds(node)]
+    before = [node for reader in readers for each in reader._inputs() for node in nodes(each)]
     return [seeds for node in before for seeds in _own_seeds(node)]
 
 
 def file_readers(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
     """The parts of a pipeline that read files; the inputs of each are names of files."""
-    return [node for node in _nodes(dataset) if _reads_files(node)]
+    return [node for node in nodes(dataset) if _reads_files(node)]
 
 
-def _nodes(dataset) -> Iterator[tf.data.Dataset]:
+def nodes(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
+    """The dataset and all that it reads from, beginning with itself."""
     yield dataset
     for each in dataset._inputs():
-        yield from _nodes(each)
+        yield from nodes(each)
 
 
 def _operations(node) -> Iterator[tf.Operation]:

@@ -1,7 +1,8 @@
 """Whether ranks are dealt files of a `tf.data` pipeline, or rows of each batch.
 
 TensorFlow deals files where a pipeline reads some, and fails at the first batch where a rank gets
-none: MNIST of TensorFlow Datasets has one file.
+none: MNIST of TensorFlow Datasets has one file. Behind a cache it deals what the cache happens to
+hold.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.distribute.caches import keeps_files
 from tf_adasum.distribute.data_order import file_readers
 
 _Policy = tf.data.experimental.AutoShardPolicy
@@ -32,10 +34,29 @@ def dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
-def dealt_by_rows_if_files_are_few(
+def dealt_by_rows_in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """As `dealt_by_rows`, for all rows of the data.
+
+    Raises:
+        ValueError: ranks are dealt files by the program's own policy, and a cache may hold them.
+    """
+    if dataset.options().experimental_distribute.auto_shard_policy == _Policy.FILE and keeps_files(
+        dataset
+    ):
+        raise ValueError(
+            "Expected data that every rank can read all rows of, to predict them in their order. "
+            "Received: AutoShardPolicy.FILE and a cache() behind files, which holds those of one "
+            "rank after fit. Leave the policy at AUTO, or predict from a pipeline without cache()"
+        )
+    return dealt_by_rows(dataset)
+
+
+def dealt_by_rows_if_need_be(
     dataset: tf.data.Dataset, communicator: Communicator
 ) -> tf.data.Dataset:
-    """The same data, dealt by rows where TensorFlow may choose and a rank would get no file.
+    """The same data, dealt by rows where TensorFlow may choose and files would not do.
+
+    They would not where a rank would get none, and where a cache keeps what they hold.
 
     Args:
         dataset: what TensorFlow is going to shard; AutoShardPolicy.FILE is left alone.
@@ -46,9 +67,11 @@ def dealt_by_rows_if_files_are_few(
     readers = file_readers(dataset)
     if not readers:
         return dataset
-    is_few = any(_has_less_than(communicator.size, reader) for reader in readers)
+    would_not_do = keeps_files(dataset) or any(
+        _has_less_than(communicator.size, reader) for reader in readers
+    )
     # One answer for all: ranks may see unlike folders.
-    answers = gather_bytes(bytes([is_few]), communicator, "whether files are fewer than ranks")
+    answers = gather_bytes(bytes([would_not_do]), communicator, "whether files can be dealt")
     return dealt_by_rows(dataset) if any(map(any, answers)) else dataset
 
 

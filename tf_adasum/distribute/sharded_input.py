@@ -18,8 +18,14 @@ from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare
+from tf_adasum.distribute.caches import check_cache_files
 from tf_adasum.distribute.data_order import check_order
-from tf_adasum.distribute.dealing import dealt_by_rows, dealt_by_rows_if_files_are_few, is_dealt
+from tf_adasum.distribute.dealing import (
+    dealt_by_rows,
+    dealt_by_rows_if_need_be,
+    dealt_by_rows_in_order,
+    is_dealt,
+)
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -82,8 +88,11 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "Received: a dataset."
             )
         options = self._fetching(options)
+        has_peers = self.communicator.size > 1 and tf.executing_eagerly()
+        if has_peers:
+            check_cache_files(dataset, self.communicator)
         if self._takes_shares() and is_dealt(dataset):
-            if self.communicator.size > 1 and tf.executing_eagerly():
+            if has_peers:
                 check_order(dealt_by_rows(dataset), self.communicator)
             own = self.batch_share.own_rows(dataset)
             return input_util.get_distributed_dataset(
@@ -94,9 +103,10 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 options=options,
             )
         if self.rows_in_order.on:
-            dataset = dealt_by_rows(dataset)
-        if self.communicator.size > 1 and tf.executing_eagerly():
-            dataset = dealt_by_rows_if_files_are_few(dataset, self.communicator)
+            deal = dealt_by_rows_in_order if has_peers else dealt_by_rows
+            dataset = deal(dataset)
+        if has_peers:
+            dataset = dealt_by_rows_if_need_be(dataset, self.communicator)
             check_order(dataset, self.communicator)
         # A pipeline whose context says so belongs to a rank with N / P replicas; without one, whose
         # policy is OFF, a replica has a N-th of a batch all the same.
