@@ -6,7 +6,8 @@ gives each batch once, and the training would miss those that were taken. Where 
 their shapes, a batch is looked at, locally.
 
 A model without `call`, a GAN say, trains on one device without being built. Keras builds under a
-strategy only, and would fail for want of a `call`; here such a model trains as on one device.
+strategy only, and would fail for want of a `call`; here such a model trains as on one device. So
+does one whose own `train_step` calls it with something else than the `x` of the data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(keras.Model, "call")
-require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy")
+require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy", "train_step")
 require_reads(TFEpochIterator.__init__, "_distributed_dataset")
 require_hooks(tf_values.PerReplicaSpec, "_value_specs")
 
@@ -39,10 +40,16 @@ def install() -> None:
         if type(self).call is keras.Model.call:
             return None
         specs = None if iterator is None else _specs_of_first_replica(iterator)
-        if specs is not None:
-            return original(self, data_batch=specs)
-        with extended.symbolic_build():
-            return original(self, iterator, data_batch)
+        try:
+            if specs is not None:
+                return original(self, data_batch=specs)
+            with extended.symbolic_build():
+                return original(self, iterator, data_batch)
+        except Exception:
+            # If it is a mistake and not another call of the model, the first step tells it too.
+            if type(self).train_step is TensorFlowTrainer.train_step:
+                raise
+            return None
 
     TensorFlowTrainer._maybe_symbolic_build = build_from_specs
 

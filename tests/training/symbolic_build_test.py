@@ -1,0 +1,56 @@
+"""Models that can't be called with the x of the data train as they do on one device."""
+
+from __future__ import annotations
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tf_adasum
+from tests.training.replicas import LOCAL, NUM_OUTPUTS, assert_equal_on_ranks, examples, strategy
+
+
+class CalledWithPairs(keras.Model):
+    """The x of the data would not do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = keras.layers.Dense(NUM_OUTPUTS)
+
+    def call(self, inputs):
+        first, second = inputs
+        return self.layer(keras.ops.concatenate([first, second], -1))
+
+
+class CalledByItsStep(CalledWithPairs):
+    """Its `train_step` makes what it is called with."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self([x, 2 * x]) - y))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"error": loss}
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_a_model_that_only_its_own_step_can_call(num_local):
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = CalledByItsStep()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)))
+    x, y = examples(8 * replicas.num_replicas_in_sync)
+    errors = model.fit(x, y, len(x) // 2, epochs=4, verbose=0).history["error"]
+    assert errors[-1] < errors[0]
+    assert_equal_on_ranks(model.trainable_variables)
+
+
+def test_a_model_that_nobody_calls_rightly_is_told_as_keras_does():
+    replicas = strategy(1)
+    with replicas.scope():
+        model = CalledWithPairs()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)), "mse")
+    x, y = examples(8 * replicas.num_replicas_in_sync)
+    with pytest.raises(RuntimeError, match="Unable to automatically build the model"):
+        model.fit(x, y, len(x), verbose=0)
