@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training.replicas import LOCAL, assert_equal_on_ranks, everywhere, strategy
+import tf_adasum
+from tests.training.replicas import (
+    LOCAL,
+    assert_equal_on_ranks,
+    everywhere,
+    examples,
+    small_model,
+    strategy,
+)
 from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import global_seeds
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 
@@ -35,6 +44,55 @@ def test_every_replica_drops_its_own_units(num_local):
     distinct = {mask.tobytes() for mask in drawn.reshape(-1, 64)}
     assert len(distinct) == 2 * world().size * num_local
     np.testing.assert_array_equal(masks(num_local, seed=5), drawn)  # and runs repeat
+
+
+@local_replicas
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_every_replica_draws_its_own_numbers_without_a_seed(in_graph, num_local):
+    """Keras has a generator for each thread, and local replicas have threads of their own."""
+
+    def drawn():
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(5)
+        replicas = strategy(num_local)
+
+        @tf.function
+        def draw():
+            return replicas.run(lambda: keras.random.normal([64]))
+
+        tf.config.run_functions_eagerly(not in_graph)
+        steps = [np.stack(replicas.experimental_local_results(draw())) for _ in range(2)]
+        tf.config.run_functions_eagerly(False)
+        assert_equal_on_ranks([global_seeds.existing()])
+        return np.stack([np.concatenate(everywhere(step)) for step in steps])
+
+    numbers = drawn()
+    distinct = {each.tobytes() for each in numbers.reshape(-1, 64)}
+    assert len(distinct) == 2 * world().size * num_local
+    np.testing.assert_array_equal(drawn(), numbers)
+
+
+@local_replicas
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_layers_may_draw_without_a_seed(jit_compile, num_local):
+    """In fit, evaluate and another fit, each of which traces."""
+
+    class Noise(keras.layers.Layer):
+        def call(self, x, training=False):
+            return x + keras.random.normal(keras.ops.shape(x)) if training else x
+
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = small_model(Noise())
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.05))
+        model.compile(optimizer, "mse", jit_compile=jit_compile)
+    x, y = examples(4 * replicas.num_replicas_in_sync)
+    losses = []
+    for _ in range(2):
+        losses += model.fit(x, y, len(x), epochs=2, verbose=0).history["loss"]
+        model.evaluate(x, y, len(x), verbose=0)
+    assert_equal_on_ranks(model.trainable_variables)
+    assert np.isfinite(losses).all()
 
 
 def test_a_single_replica_draws_as_keras_does():

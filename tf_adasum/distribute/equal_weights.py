@@ -164,6 +164,7 @@ class EqualWeights:
         if self._communicator.rank == 0:
             _log.warning(
                 "%s: %s of %d variables differed on %s from rank 0's, with which all go on. Load "
-                "or set weights on all ranks, or call tf_adasum.broadcast_variables.",
+                "or set weights on all ranks, or call tf_adasum.broadcast_variables; a train_step "
+                "that changes weights for a while must assign them back, not subtract.",
                 *(when, what, len(variables), ranks_in_words(others)),
             )

@@ -138,7 +138,9 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     @override
     def _call_for_each_replica(self, fn, args, kwargs):
         if len(self._devices) > 1:
-            return values_of_each(super()._call_for_each_replica(fn, args, kwargs), self)
+            with self.generator.lent(self._container_strategy()):
+                results = super()._call_for_each_replica(fn, args, kwargs)
+            return values_of_each(results, self)
         context = OnlyReplicaContext(
             self._container_strategy(), self._get_replica_id_in_sync_group(0), fn
         )

@@ -5,19 +5,53 @@ No model lists its state, and a program that is started again begins with a new 
 
 from __future__ import annotations
 
+import functools
+from concurrent import futures
+
 import keras
-from keras.src.backend.common import global_state
+import tensorflow as tf
 from keras.src.random import seed_generator
 
+from tf_adasum.keras_hooks import lent_generator
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
-require_hooks(seed_generator, "GLOBAL_SEED_GENERATOR", "global_seed_generator")
-require_hooks(global_state, "get_global_attribute")
+require_hooks(seed_generator, "global_seed_generator")
+
+
+def install() -> None:
+    """Lets replicas draw from the generator of the thread that runs them."""
+    original = seed_generator.global_seed_generator
+
+    @functools.wraps(original)
+    def of_replicas():
+        context = tf.distribute.get_replica_context()
+        if context is None or not isinstance(context.strategy.extended, HookedExtended):
+            return original()
+        strategy = context.strategy
+        if len(strategy.extended.worker_devices) > 1:
+            return strategy.extended.generator.get(lambda: _made_elsewhere(strategy, original))
+        if lent_generator.of_this_thread(strategy) is None:
+            lent_generator.set_of_this_thread(_made_elsewhere(strategy, original))
+        return original()
+
+    seed_generator.global_seed_generator = of_replicas
+
+
+def _made_elsewhere(strategy: tf.distribute.Strategy, make):
+    """Makes a generator for all replicas in a thread of its own: where no step is, or is traced."""
+
+    def make_in_scope():
+        with strategy.scope():
+            return make()
+
+    with futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(make_in_scope).result()
 
 
 def existing() -> keras.Variable | None:
     """Returns the generator's state; None where nothing has drawn from it yet."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    generator = lent_generator.of_this_thread()
     return None if generator is None else generator.state
 
 

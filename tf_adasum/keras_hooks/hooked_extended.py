@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
+from tf_adasum.keras_hooks.lent_generator import LentGenerator
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
@@ -41,6 +42,7 @@ class HookedExtended:
         communicator: the processes of the strategy.
         numbers: of their replicas.
         idle: which local replicas have no row in the step under way.
+        generator: of what replicas draw without a seed.
         batch_share: which part of each batch a rank trains on; None: all alike.
         undivided_losses: while it is on, the losses of replicas are their own: nothing divides
             them by N.
@@ -58,6 +60,7 @@ class HookedExtended:
 
     def __init__(self, *args, **kwargs):
         self._thread = threading.local()
+        self.generator = LentGenerator()
         self.undivided_losses = ReplicasFlag()
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
