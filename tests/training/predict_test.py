@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.training.replicas import (
     LOCAL,
+    MAX_LOCAL,
     barrier,
     everywhere,
     examples,
@@ -182,3 +183,18 @@ def test_rows_that_cannot_be_told_apart_are_refused():
         return
     with pytest.raises(ValueError, match=rf"^rank {world().rank}: .*for 8 rows\. Predict with one"):
         model.predict(x, batch_size=len(x), verbose=0)
+
+
+def test_an_error_on_a_made_up_row_says_so():
+    """Of a rank by itself: if one of several fails, the others wait until it ends."""
+    replicas = strategy(MAX_LOCAL, communicator=world().split(world().rank))
+    with replicas.scope():
+        lookup = keras.layers.IntegerLookup(vocabulary=[3, 5, 7], num_oov_indices=0)
+        model = keras.Sequential([keras.Input((1,), dtype="int64"), lookup])
+    known = np.array([[5], [3]])
+    np.testing.assert_array_equal(model.predict(known, verbose=0), [[1], [0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no row and computed on a row"):
+        model.predict(known[:1], verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+        model.predict(np.array([[4], [4]]), verbose=0)  # the program's own error
+    assert "no row" not in str(told.value)

@@ -78,9 +78,14 @@ def _deal_rows_in_order() -> None:
 def _gathering(model: keras.Model, step):
     @functools.wraps(step)
     def step_on_all_ranks(data):
-        outputs = step(data)
         call = calls.current()
         is_predict = call is not None and call.model is model and call.name == "predict"
+        try:
+            outputs = step(data)
+        except tf.errors.InvalidArgumentError as error:
+            if not is_predict or 0 not in _rows_of_parts(data, model):
+                raise
+            raise _on_made_up_row(error, model) from error
         if not is_predict or call.in_turn or call.communicator is None or not call.shares_data:
             return outputs
         numbers = model.distribute_strategy.extended.numbers
@@ -88,6 +93,16 @@ def _gathering(model: keras.Model, step):
 
     step_on_all_ranks.adasum_original = step
     return step_on_all_ranks
+
+
+def _on_made_up_row(error: tf.errors.InvalidArgumentError, model: keras.Model):
+    """The error of a step in which a replica had no row, with a sentence about that."""
+    number = model.distribute_strategy.num_replicas_in_sync
+    sentence = (
+        "tf_adasum: A replica of this process had no row and computed on a row of zeros, of which "
+        f"this may be the error. Predict {number} rows at once or more, or call model(x)."
+    )
+    return tf.errors.InvalidArgumentError(error.node_def, error.op, f"{error.message}\n{sentence}")
 
 
 def _rows_of_parts(data: Sequence, model: keras.Model) -> list[int]:
