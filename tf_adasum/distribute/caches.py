@@ -16,6 +16,7 @@ from tensorflow.python.data.ops import cache_op
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.data_order import file_readers, nodes
 from tf_adasum.keras_hooks.guard import require_reads
 
@@ -48,11 +49,10 @@ def check_cache_files(dataset: tf.data.Dataset, communicator: Communicator) -> N
             writers.setdefault(tuple(place), []).append(rank)
     for (_, name), ranks in writers.items():
         if len(ranks) > 1:
-            raise ValueError(
-                f"rank {communicator.rank}: Expected cache files of each rank's own, since ranks "
-                "write them at once; say cache(f'{path}.{tf_adasum.rank()}'). Received: "
-                f"cache({name!r}) on ranks {', '.join(map(str, ranks))}"
-            )
+            expected = "cache files of each rank's own, since ranks write them at once"
+            received = f"cache({name!r}) on ranks {', '.join(map(str, ranks))}"
+            advice = "Say cache(f'{path}.{tf_adasum.rank()}')."
+            raise ValueError(refusal(expected, received, advice))
 
 
 def _caches(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
