@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -61,6 +63,28 @@ def of_tf_data(batch_size):
     return {"x": data.batch(batch_size)}
 
 
+def of_any_order(batch_size, deterministic=None):
+    """Examples as they are ready, on each rank in an order of its own."""
+
+    def example(number):
+        if number // 10 % world().size == world().rank:
+            time.sleep(0.01)
+        return np.ones(2, np.float32), np.float32([number])
+
+    def shaped(number):
+        x, y = tf.numpy_function(example, [number], (tf.float32, tf.float32))
+        return tf.ensure_shape(x, [2]), tf.ensure_shape(y, [1])
+
+    def ten(first):
+        return tf.data.Dataset.range(first, first + 10).map(shaped)
+
+    data = tf.data.Dataset.range(0, NUMBER, 10)
+    data = data.interleave(ten, 4, num_parallel_calls=4, deterministic=deterministic)
+    options = tf.data.Options()
+    options.deterministic = False
+    return {"x": data.batch(batch_size).with_options(options)}
+
+
 def of_batches(batch_size):
     return {"x": Batches(*numbered(), batch_size)}
 
@@ -90,6 +114,24 @@ def test_ranks_seeded_differently_before_the_strategy_is_made(make_data, num_loc
     seed_by_rank()
     replicas = strategy(num_local)
     check_seen_once(replicas, make_data(3 * replicas.num_replicas_in_sync))
+
+
+@local_replicas
+def test_ranks_that_finish_examples_in_unlike_orders(num_local):
+    replicas = strategy(num_local)
+    check_seen_once(replicas, of_any_order(3 * replicas.num_replicas_in_sync))
+
+
+@local_replicas
+def test_an_order_of_chance_is_refused(num_local):
+    replicas = strategy(num_local)
+    data = of_any_order(3 * replicas.num_replicas_in_sync, deterministic=False)
+    if world().size == 1:
+        check_seen_once(replicas, data)
+        return
+    model, _ = counting_model(replicas)
+    with pytest.raises(ValueError, match=r"Received: deterministic=False\. Leave it out"):
+        model.fit(**data, verbose=0)
 
 
 @local_replicas

@@ -1,7 +1,8 @@
 """Whether ranks put the examples of a `tf.data` pipeline into the same order.
 
 A pipeline that TensorFlow shards after the shuffle is the same on all ranks, and each takes its
-share of every batch. With unlike shuffles some examples would be in no share, and others in two.
+share of every batch. With unlike shuffles some examples would be in no share, and others in two. So
+they would where `tf.data` hands over what is ready first.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import tensorflow as tf
-from tensorflow.python.data.ops import shuffle_op
+from tensorflow.python.data.ops import map_op, shuffle_op
+from tensorflow.python.data.ops import options as options_lib
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
-require_hooks(tf.data.Dataset, "_inputs", "_functions")
+require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
+require_reads(map_op._ParallelMapDataset.__init__, "_deterministic")
 require_reads(shuffle_op._ShuffleDataset.__init__, "_seed", "_seed2")
 
 _Policy = tf.data.experimental.AutoShardPolicy
@@ -33,8 +37,13 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
         communicator: the ranks that it is sharded over; all must call it.
 
     Raises:
-        ValueError: names the first rank whose seeds are not rank 0's, or that there are none.
+        ValueError: names the first rank whose seeds are not rank 0's, or that there are none; or
+            the program asks for an order of chance.
     """
+    if deals_rows(dataset) and any(map(_is_in_order_of_chance, nodes(dataset))):
+        expected = "data in the same order on all ranks, since each takes its share of every batch"
+        advice = "Leave it out: as options().deterministic it is left out where rows are dealt."
+        raise ValueError(refusal(expected, "deterministic=False", advice))
     seeds = order_seeds(dataset)
     own = repr(seeds).encode()
     of_ranks = gather_bytes(own, communicator, "seeds of a pipeline's order")
@@ -57,14 +66,30 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
     Args:
         dataset: a pipeline, in the state in which it is given to `fit`.
     """
-    policy = dataset.options().experimental_distribute.auto_shard_policy
-    if policy == _Policy.OFF:
+    if dataset.options().experimental_distribute.auto_shard_policy == _Policy.OFF:
         return []
-    readers = file_readers(dataset)
-    if not readers or policy not in (_Policy.AUTO, _Policy.FILE):
+    if deals_rows(dataset):
         return [seeds for node in nodes(dataset) for seeds in _own_seeds(node)]
+    readers = file_readers(dataset)
     before = [node for reader in readers for each in reader._inputs() for node in nodes(each)]
     return [seeds for node in before for seeds in _own_seeds(node)]
+
+
+def deals_rows(dataset: tf.data.Dataset) -> bool:
+    """Whether TensorFlow deals ranks rows of each batch; not files, and not nothing."""
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    if policy in (_Policy.AUTO, _Policy.FILE):
+        return not file_readers(dataset)
+    return policy != _Policy.OFF
+
+
+def in_one_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same data; where rows are dealt, in their order and not as they are ready."""
+    if dataset.options().deterministic is not False or not deals_rows(dataset):
+        return dataset
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset.with_options(options)
 
 
 def file_readers(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
@@ -92,6 +117,21 @@ def _reads_files(node) -> bool:
         for nodes in (graph.node, *(inner.node_def for inner in graph.library.function)):
             names += [inner.op for inner in nodes]
     return any(reader in name for name in names for reader in _READERS)
+
+
+def _is_in_order_of_chance(node: tf.data.Dataset) -> bool:
+    """Whether it was made with deterministic=False."""
+    if "ParallelInterleave" not in type(node).__name__:
+        return getattr(node, "_deterministic", None) == "false"
+    # It does not remember; its graph does.
+    ignore = options_lib.ExternalStatePolicy.IGNORE
+    graph = tf.compat.v1.GraphDef.FromString(
+        node._as_serialized_graph(external_state_policy=ignore).numpy()
+    )
+    return any(
+        each.op.startswith("ParallelInterleave") and each.attr["deterministic"].s == b"false"
+        for each in graph.node
+    )
 
 
 def _own_seeds(node) -> Iterator[tuple[int, int]]:

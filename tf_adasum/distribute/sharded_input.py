@@ -19,7 +19,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.caches import check_cache_files
-from tf_adasum.distribute.data_order import check_order
+from tf_adasum.distribute.data_order import check_order, in_one_order
 from tf_adasum.distribute.dealing import (
     dealt_by_rows,
     dealt_by_rows_if_need_be,
@@ -92,8 +92,9 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         if has_peers:
             check_cache_files(dataset, self.communicator)
         if self._takes_shares() and is_dealt(dataset):
+            dataset = in_one_order(dealt_by_rows(dataset))
             if has_peers:
-                check_order(dealt_by_rows(dataset), self.communicator)
+                check_order(dataset, self.communicator)
             own = self.batch_share.own_rows(dataset)
             return input_util.get_distributed_dataset(
                 own,
@@ -106,7 +107,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
             deal = dealt_by_rows_in_order if has_peers else dealt_by_rows
             dataset = deal(dataset)
         if has_peers:
-            dataset = dealt_by_rows_if_need_be(dataset, self.communicator)
+            dataset = in_one_order(dealt_by_rows_if_need_be(dataset, self.communicator))
             check_order(dataset, self.communicator)
         # A pipeline whose context says so belongs to a rank with N / P replicas; without one, whose
         # policy is OFF, a replica has a N-th of a batch all the same.
