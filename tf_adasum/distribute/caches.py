@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 
 import tensorflow as tf
 from tensorflow.python.data.ops import cache_op
@@ -40,19 +39,17 @@ def check_cache_files(dataset: tf.data.Dataset, communicator: Communicator) -> N
     Raises:
         ValueError: names the file and the ranks.
     """
-    host = os.environ.get("TF_ADASUM_HOST") or socket.gethostname()
     unwritten = [name for name in _cache_files(dataset) if not os.path.exists(f"{name}.index")]
-    own = json.dumps([[host, os.path.abspath(name)] for name in unwritten]).encode()
-    writers: dict[tuple[str, str], list[int]] = {}
-    for rank, files in enumerate(gather_bytes(own, communicator, "cache files")):
-        for place in json.loads(files):
-            writers.setdefault(tuple(place), []).append(rank)
-    for (_, name), ranks in writers.items():
-        if len(ranks) > 1:
-            expected = "cache files of each rank's own, since ranks write them at once"
-            received = f"cache({name!r}) on ranks {', '.join(map(str, ranks))}"
-            advice = "Say cache(f'{path}.{tf_adasum.rank()}')."
-            raise ValueError(refusal(expected, received, advice))
+    own = json.dumps([os.path.abspath(name) for name in unwritten]).encode()
+    of_ranks = [json.loads(names) for names in gather_bytes(own, communicator, "cache files")]
+    for ranks in communicator.hosts:
+        for name in sorted({name for rank in ranks for name in of_ranks[rank]}):
+            writers = [rank for rank in ranks if name in of_ranks[rank]]
+            if len(writers) > 1:
+                expected = "cache files of each rank's own, since ranks write them at once"
+                received = f"cache({name!r}) on ranks {', '.join(map(str, writers))}"
+                advice = "Say cache(f'{path}.{tf_adasum.rank()}')."
+                raise ValueError(refusal(expected, received, advice))
 
 
 def _caches(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
