@@ -66,7 +66,7 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
     Args:
         dataset: a pipeline, in the state in which it is given to `fit`.
     """
-    if dataset.options().experimental_distribute.auto_shard_policy == _Policy.OFF:
+    if policy_of(dataset) == _Policy.OFF:
         return []
     if deals_rows(dataset):
         return [seeds for node in nodes(dataset) for seeds in _own_seeds(node)]
@@ -75,12 +75,16 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
     return [seeds for node in before for seeds in _own_seeds(node)]
 
 
+def policy_of(dataset: tf.data.Dataset) -> tf.data.experimental.AutoShardPolicy:
+    """What TensorFlow may deal of a pipeline."""
+    return dataset.options().experimental_distribute.auto_shard_policy
+
+
 def deals_rows(dataset: tf.data.Dataset) -> bool:
     """Whether TensorFlow deals ranks rows of each batch; not files, and not nothing."""
-    policy = dataset.options().experimental_distribute.auto_shard_policy
-    if policy in (_Policy.AUTO, _Policy.FILE):
+    if policy_of(dataset) in (_Policy.AUTO, _Policy.FILE):
         return not file_readers(dataset)
-    return policy != _Policy.OFF
+    return policy_of(dataset) != _Policy.OFF
 
 
 def in_one_order(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -13,19 +13,19 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.caches import keeps_files
-from tf_adasum.distribute.data_order import file_readers
+from tf_adasum.distribute.data_order import file_readers, policy_of
 
 _Policy = tf.data.experimental.AutoShardPolicy
 
 
 def is_dealt(dataset: tf.data.Dataset) -> bool:
     """Whether ranks are dealt parts of it; each reads the whole where its policy is OFF."""
-    return _policy_of(dataset) != _Policy.OFF
+    return policy_of(dataset) != _Policy.OFF
 
 
 def dealt_by_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same data, of which every rank reads all files and takes its part of each batch."""
-    if _policy_of(dataset) not in (_Policy.AUTO, _Policy.FILE):
+    if policy_of(dataset) not in (_Policy.AUTO, _Policy.FILE):
         return dataset
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = _Policy.DATA
@@ -38,7 +38,7 @@ def dealt_by_rows_in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
     Raises:
         ValueError: ranks are dealt files by the program's own policy, and a cache may hold them.
     """
-    if _policy_of(dataset) == _Policy.FILE and keeps_files(dataset):
+    if policy_of(dataset) == _Policy.FILE and keeps_files(dataset):
         expected = "data of which every rank can read all rows, to predict them in their order"
         received = "AutoShardPolicy.FILE and a cache() behind files, which holds one rank's"
         advice = "Leave the policy at AUTO, or predict from a pipeline without cache()."
@@ -57,7 +57,7 @@ def dealt_by_rows_if_need_be(
         dataset: what TensorFlow is going to shard; AutoShardPolicy.FILE is left alone.
         communicator: the ranks that it is sharded over; all must call it.
     """
-    if _policy_of(dataset) != _Policy.AUTO:
+    if policy_of(dataset) != _Policy.AUTO:
         return dataset
     readers = file_readers(dataset)
     if not readers:
@@ -73,7 +73,3 @@ def dealt_by_rows_if_need_be(
 def _has_less_than(number: int, reader: tf.data.Dataset) -> bool:
     counts = [files.take(number).reduce(0, lambda sum_, _: sum_ + 1) for files in reader._inputs()]
     return any(int(count) < number for count in counts)
-
-
-def _policy_of(dataset: tf.data.Dataset) -> tf.data.experimental.AutoShardPolicy:
-    return dataset.options().experimental_distribute.auto_shard_policy
