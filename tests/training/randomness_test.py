@@ -61,8 +61,10 @@ def test_every_replica_draws_its_own_numbers_without_a_seed(in_graph, num_local)
             return replicas.run(lambda: keras.random.normal([64]))
 
         tf.config.run_functions_eagerly(not in_graph)
-        steps = [np.stack(replicas.experimental_local_results(draw())) for _ in range(2)]
-        tf.config.run_functions_eagerly(False)
+        try:
+            steps = [np.stack(replicas.experimental_local_results(draw())) for _ in range(2)]
+        finally:
+            tf.config.run_functions_eagerly(False)
         assert_equal_on_ranks([global_seeds.existing()])
         return np.stack([np.concatenate(everywhere(step)) for step in steps])
 
