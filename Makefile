@@ -44,7 +44,7 @@ endif
 help:
 	@echo "make demo    set up, build and train the digits model as 1 and as 32 workers, once per reduction"
 	@echo "make test    set up, build and run the tests"
-	@echo "make test-full    make test and the long forms: fuzz and stress runs, tensors of 9 GiB"
+	@echo "make test-full    make test and what it leaves out: long cases, fuzz and stress runs, tensors of 9 GiB"
 	@echo "make test-hosts   set up, build and start ranks on two hosts made of namespaces, as root"
 	@echo "make test-slurm   set up, build and train in jobs of a Slurm of one node, as root; installs slurm-wlm and munge"
 	@echo "make test-tensorflow VERSION=2.16.2    build with that TensorFlow, in an environment of its own, and test"

@@ -35,6 +35,7 @@ def test_starts_the_ranks(ranks):
     assert lines == [f"rank {rank} of {ranks}" for rank in range(ranks)]
 
 
+@pytest.mark.long
 def test_shares_of_the_host_file_reach_the_strategies(tmp_path):
     path = tmp_path / "hosts"
     path.write_text("localhost slots=1 share=1\n127.0.0.1 slots=2 share=3\n")

@@ -42,6 +42,7 @@ def test_a_killed_rank_starts_the_job_again():
     assert programs.running(mark) == []
 
 
+@pytest.mark.long
 def test_a_stopped_rank_is_lost_and_one_that_has_ended_is_not(monkeypatch):
     """The program is one without MPI: its ranks need not wait for each other."""
     monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "1")
@@ -66,6 +67,7 @@ def test_the_last_exit_code_counts_when_restarts_are_used_up():
     assert "not started again: --max-restarts=1. Exit codes of 2 starts: 7, 8" in _said(done)[-1]
 
 
+@pytest.mark.long
 def test_a_program_that_fails_at_once_is_not_started_for_ever():
     done = _shell(1, "exit 5", "--max-restarts=1000")
     assert done.returncode == 5

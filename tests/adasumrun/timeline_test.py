@@ -4,6 +4,8 @@ import json
 import signal
 import sys
 
+import pytest
+
 from adasumrun import timeline
 from tests import programs
 
@@ -91,6 +93,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 def test_killed_ranks_leave_what_they_had(tmp_path):
     trace = tmp_path / "trace.json"
     ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}"]

@@ -214,6 +214,7 @@ def _largest_gap(codec, steps, keeps):
     return np.max(np.abs(applied - steps * mean)), state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(CODECS) - {"identity"}))
 def test_nothing_is_lost_for_ever_with_a_state_and_much_without(name):
     steps = 1000

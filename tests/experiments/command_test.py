@@ -11,6 +11,7 @@ def _run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "received"),
     [

@@ -69,6 +69,7 @@ def _of_a_process(setting):
     return {"found": 2 * setting["x"], "process": os.getpid()}
 
 
+@pytest.mark.long
 def test_several_processes_make_all_runs_and_none_after_the_deadline(tmp_path):
     def wanted(runs):
         del runs

@@ -55,7 +55,12 @@ WIRES = {
 @pytest.mark.parametrize(
     ("ranks", "milliseconds", "num_groups", "wire"),
     # Messages that come when their group is gone; and when the program is.
-    [(3, 100, 6, "reads"), (2, 60, 6, "pushes"), (4, 5000, 2, "tcp"), (3, 0, 3, "pushes")],
+    [
+        (3, 100, 6, "reads"),
+        (2, 60, 6, "pushes"),
+        pytest.param(4, 5000, 2, "tcp", marks=pytest.mark.long),
+        pytest.param(3, 0, 3, "pushes", marks=pytest.mark.long),
+    ],
 )
 def test_what_is_late_is_nobodys(tmp_path, ranks, milliseconds, num_groups, wire):
     path = tmp_path / "program.py"

@@ -48,7 +48,13 @@ ENDINGS = {
 
 @pytest.mark.parametrize(
     ("ending", "ranks", "shared_memory"),
-    [("kill", 3, "1"), ("raise", 2, "1"), ("exit", 3, "1"), ("exit", 4, "0"), ("stop", 3, "1")],
+    [
+        ("kill", 3, "1"),
+        ("raise", 2, "1"),
+        pytest.param("exit", 3, "1", marks=pytest.mark.long),
+        pytest.param("exit", 4, "0", marks=pytest.mark.long),
+        pytest.param("stop", 3, "1", marks=pytest.mark.long),
+    ],
 )
 def test_a_lost_rank_ends_the_others(tmp_path, ending, ranks, shared_memory):
     path = tmp_path / "program.py"

@@ -130,6 +130,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.long
 def test_ranks_that_come_later_are_told_who_left(tmp_path):
     """Also in a group of some ranks; and who catches the error can end as usual."""
     # Longer than a rank that leaves waits for the others.
@@ -204,6 +205,7 @@ def _left_behind(folder):
     return [name for name in files if os.path.exists(name)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shared_memory", ["1", "0"])
 def test_rank_killed_in_the_midst_leaves_no_file(tmp_path, monkeypatch, shared_memory):
     monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", shared_memory)

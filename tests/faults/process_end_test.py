@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests import programs
 
 LIMIT_SECONDS = 100
@@ -93,6 +95,7 @@ print("END")
 """
 
 
+@pytest.mark.long
 def test_finalized_mpi_closes_communicators(tmp_path):
     for shared_memory in ("1", "0"):
         said = _launch(tmp_path, FINALIZING, TF_ADASUM_SHARED_MEMORY=shared_memory).splitlines()

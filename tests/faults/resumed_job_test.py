@@ -107,6 +107,7 @@ def test_a_killed_job_goes_on_where_it_was_saved(tmp_path, undisturbed):
     assert _result(run) == [[1, 2], undisturbed]
 
 
+@pytest.mark.long
 def test_sigterm_in_the_midst_of_an_epoch_ends_a_job_that_goes_on(tmp_path, undisturbed):
     """Of 18 batches 9 are made before, and 9 by a second start: the bits are the same."""
     backup = tmp_path / "backup"

@@ -5,6 +5,8 @@ import re
 import sys
 import threading
 
+import pytest
+
 from tests import programs
 
 LIMIT_SECONDS = 100
@@ -135,6 +137,7 @@ def test_missing_ranks_are_named_once_and_with_their_stacks(tmp_path):
     assert all(event["dur"] > 1e6 for event in stalls)
 
 
+@pytest.mark.long
 def test_a_rank_that_is_stopped_does_not_answer(tmp_path):
     """Rank 0, which would say it: rank 1 does in its place."""
     options = ["--stall-warning=1"]
@@ -144,6 +147,7 @@ def test_a_rank_that_is_stopped_does_not_answer(tmp_path):
     assert "There: ranks 1, 2. No answer: rank 0 (host" in report
 
 
+@pytest.mark.long
 def test_nothing_is_said_where_nobody_wants_it(tmp_path):
     assert _reports(_run(tmp_path, "late", options=["--stall-warning=0"], LINGER="3")) == {}
 

@@ -31,6 +31,18 @@ def test_of_one(replicas):
     print(f"ran {replicas}")
 """
 
+LONG_CASES = """
+import pytest
+
+@pytest.mark.long
+def test_long():
+    print("ran long")
+
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long), 3])
+def test_of_several(replicas):
+    print(f"ran {replicas}")
+"""
+
 
 def _run(file, text, *options):
     file.write_text(text)
@@ -52,12 +64,16 @@ def test_exit_code(tmp_path, what):
     assert done.returncode == expected, done.stdout
 
 
+def _ran(file, text, *options):
+    done = _run(file, text, "-s", *options)
+    assert done.returncode == 0, done.stdout
+    # pytest writes a dot after each case, before the next one's line.
+    return {line[line.index("ran") :] for line in done.stdout.splitlines() if "ran " in line}
+
+
 def test_parts_of_a_product_are_the_whole(tmp_path):
     def ran(*options):
-        done = _run(tmp_path / "inner_test.py", PRODUCT, "-s", *options)
-        assert done.returncode == 0, done.stdout
-        # pytest writes a dot after each case, before the next one's line.
-        return {line[line.index("ran") :] for line in done.stdout.splitlines() if "ran " in line}
+        return _ran(tmp_path / "inner_test.py", PRODUCT, *options)
 
     even = {"ran delta 1", "ran gradient 2", "ran plain 1", "ran 1"}
     odd = {"ran delta 2", "ran gradient 1", "ran plain 2", "ran 2"}
@@ -77,3 +93,14 @@ def test_parts_that_are_none_are_refused(tmp_path, part):
     done = _run(tmp_path / "inner_test.py", PRODUCT, f"--part={part}")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert f"Received: {part}." in done.stdout + done.stderr
+
+
+def test_long_and_short_cases_are_the_whole(tmp_path):
+    def ran(*options):
+        return _ran(tmp_path / "inner_test.py", LONG_CASES, *options)
+
+    assert ran("--cases=short") == {"ran 1", "ran 3"}
+    assert ran("--cases=long") == {"ran long", "ran 2"}
+    assert ran("--cases=long", "--part=2/2") == {"ran long", "ran 2"}
+    assert ran("--cases=short", "--part=1/2") == {"ran 1", "ran 3"}
+    assert ran() == {"ran long", "ran 1", "ran 2", "ran 3"}

@@ -69,6 +69,7 @@ def test_pieces_spell_the_text():
     assert rows.size == len(encoded.ids) * 20 // 16 * 16
 
 
+@pytest.mark.long
 def test_the_large_model_has_its_parameters():
     """As many as its layers have, by their shapes; counted without making the weights."""
     with keras.StatelessScope():
@@ -101,6 +102,7 @@ def test_both_configurations_end_with_the_longest_sequences():
         assert sum(phase.epochs for phase in settings.phases) == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_two_ranks_train_an_epoch_and_save(tmp_path):
     path = tmp_path / "bert.keras"
     command = [*programs.ADASUMRUN, "-np", "2", "--", *TRAIN, f"--data_dir={tmp_path}"]

@@ -36,6 +36,7 @@ def shown(short, tmp_path_factory):
     return done, json.loads((folder / "demo.json").read_text()), folder / "demo.png"
 
 
+@pytest.mark.long
 def test_output_fits_a_screen(shown):
     done, _, _ = shown
     lines = (done.stdout + done.stderr).splitlines()
@@ -56,6 +57,7 @@ def test_one_worker_is_compared_with_each_reduction(shown):
     assert plot.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.long
 def test_ranks_times_replicas_are_workers(shown, short, tmp_path):
     """Four replicas of one process train as two on each of two ranks; the mean knows no order."""
     path = tmp_path / "one.json"

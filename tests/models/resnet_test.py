@@ -90,6 +90,7 @@ def test_training_labels_are_smoothed(prepared):
     np.testing.assert_allclose(np.sort(weights, axis=1), [[0.01] * 9 + [0.91]] * 32, atol=1e-6)
 
 
+@pytest.mark.long
 def test_two_ranks_train_an_epoch_and_save(folder, prepared):
     path = folder / "model.keras"
     command = [*programs.ADASUMRUN, "-np", "2", "--", *TRAIN, f"--data_dir={folder}"]

@@ -63,12 +63,14 @@ def test_only_rank_0_speaks(trained):
     assert "50/50" in output, "a progress bar"
 
 
+@pytest.mark.long
 def test_wrong_number_of_workers_is_told():
     done = call([*ON_2_RANKS, *TRAIN, "--workers=3"])
     assert done.returncode != 0
     assert "Received: --workers=3 on 2 ranks" in done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_unknown_data_set_is_told_in_one_line(tmp_path):
     done = call([*TRAIN, "--dataset=minst", f"--data_dir={tmp_path}"])
     assert done.returncode == 1

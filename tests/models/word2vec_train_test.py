@@ -33,6 +33,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("word2vec")
 
 
+@pytest.mark.long
 def test_two_ranks_learn_the_analogies_and_save(folder):
     """One epoch of the small configuration, loaded where there is no tf_adasum."""
     path = folder / "words.keras"
@@ -47,6 +48,7 @@ def test_two_ranks_learn_the_analogies_and_save(folder):
     assert code == 0 and "dimension 32 right" in output, output
 
 
+@pytest.mark.long
 def test_two_replicas_read_english(folder):
     """A part of the real text, with other settings than the small configuration's."""
     flags = ["--dataset=python_topics", "--split=train[:10%]", f"--data_dir={folder}"]
@@ -60,6 +62,7 @@ def test_two_replicas_read_english(folder):
     assert int(asked) + int(lacking) == 4416
 
 
+@pytest.mark.long
 def test_unknown_data_set_is_told_in_one_line(folder):
     code, output = call([*TRAIN, "--dataset=text8", f"--data_dir={folder}"])
     assert code == 1

@@ -9,7 +9,13 @@ _LEAN = "//tests/runner:lean/sitecustomize.py"
 def _env(env, lean):
     return dict(env, PYTHONPATH = "tests/runner/lean") if lean else env
 
-def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = True, **kwargs):
+def _forms(name, has_long_cases):
+    """(name, arguments, tags) of the targets that one becomes: with its short cases, with those that are marked long."""
+    if not has_long_cases:
+        return [(name, [], [])]
+    return [(name, ["--cases=short"], []), ("long_" + name, ["--cases=long"], ["long"])]
+
+def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}, lean = True, has_long_cases = False, **kwargs):
     """Runs test files with pytest in one process.
 
     Zero collected cases and skipped cases are failures.
@@ -19,24 +25,28 @@ def pytest_test(name, srcs, deps = [], args = [], data = [], env = {}, lean = Tr
       srcs: the test files, and nothing else.
       deps: libraries that they import.
       args: further arguments of pytest.
+      tags: further tags.
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
-      **kwargs: size, tags and so on, as for py_test.
+      has_long_cases: whether the cases marked long are a target of their own, long_NAME, with the tag long.
+      **kwargs: size and so on, as for py_test.
     """
-    native.py_test(
-        name = name,
-        srcs = srcs + ["//tests/runner:run_pytest.py"],
-        main = "//tests/runner:run_pytest.py",
-        python_version = "PY3",
-        args = ["$(location %s)" % src for src in srcs] + args,
-        data = data + [_LEAN],
-        deps = deps,
-        env = _env(env, lean),
-        **kwargs
-    )
+    for full_name, more_args, more_tags in _forms(name, has_long_cases):
+        native.py_test(
+            name = full_name,
+            srcs = srcs + ["//tests/runner:run_pytest.py"],
+            main = "//tests/runner:run_pytest.py",
+            python_version = "PY3",
+            args = ["$(location %s)" % src for src in srcs] + args + more_args,
+            data = data + [_LEAN],
+            deps = deps,
+            env = _env(env, lean),
+            tags = tags + more_tags,
+            **kwargs
+        )
 
-def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], data = [], env = {}, lean = True, in_parts = False, **kwargs):
+def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "medium", tags = [], data = [], env = {}, lean = True, has_long_cases = False, **kwargs):
     """Runs test files with pytest on every rank of an MPI job, one target for each number of ranks.
 
     All ranks run the same cases in the same order. A case fails if it fails on any rank.
@@ -52,31 +62,31 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
-      in_parts: whether each number of ranks runs one part of each product of parameters, and all of them the whole.
+      has_long_cases: whether the cases marked long are targets of their own, long_NAME_1 and so on, with the tag long.
       **kwargs: flaky and so on, as for py_test.
     """
-    for index, number in enumerate(ranks):
-        part = ["--part=%d/%d" % (index + 1, len(ranks))] if in_parts else []
-        native.py_test(
-            name = "%s_%d" % (name, number),
-            srcs = srcs + ["//tests/runner:run_mpi_pytest.py"],
-            main = "//tests/runner:run_mpi_pytest.py",
-            python_version = "PY3",
-            args = [
-                "--ranks=%d" % number,
-                "--timeout=%d" % (_TIME_LIMITS[size] - _RESERVE_SECONDS),
-            ] + ["$(location %s)" % src for src in srcs] + args + part,
-            data = data + [_LEAN],
-            env = _env(env, lean),
-            deps = deps + [
-                "//tests/runner",
-                "//adasumrun",
-            ],
-            size = size,
-            # So that Bazel does not start as many of these as there are cores.
-            tags = tags + ["cpu:%d" % number],
-            **kwargs
-        )
+    for number in ranks:
+        for full_name, more_args, more_tags in _forms("%s_%d" % (name, number), has_long_cases):
+            native.py_test(
+                name = full_name,
+                srcs = srcs + ["//tests/runner:run_mpi_pytest.py"],
+                main = "//tests/runner:run_mpi_pytest.py",
+                python_version = "PY3",
+                args = [
+                    "--ranks=%d" % number,
+                    "--timeout=%d" % (_TIME_LIMITS[size] - _RESERVE_SECONDS),
+                ] + ["$(location %s)" % src for src in srcs] + args + more_args,
+                data = data + [_LEAN],
+                env = _env(env, lean),
+                deps = deps + [
+                    "//tests/runner",
+                    "//adasumrun",
+                ],
+                size = size,
+                # So that Bazel does not start as many of these as there are cores.
+                tags = tags + more_tags + ["cpu:%d" % number],
+                **kwargs
+            )
     native.test_suite(
         name = name,
         tests = [":%s_%d" % (name, number) for number in ranks],

@@ -76,6 +76,28 @@ class PartOfEachProduct:
         return total % num_parts == part % min(num_parts, num_sums)
 
 
+class LongCases:
+    """Option --cases=short: not the cases marked long. --cases=long: these only. Else all run."""
+
+    def pytest_addoption(self, parser: pytest.Parser) -> None:
+        """Adds the option."""
+        parser.addoption("--cases", choices=["short", "long"], help="run these cases only")
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Makes the mark known."""
+        config.addinivalue_line("markers", "long: a case that the gate runs, `make test` does not")
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list) -> None:
+        """Takes the others out."""
+        cases = config.getoption("--cases")
+        if cases is None:
+            return
+        marked = [item for item in items if item.get_closest_marker("long")]
+        rest = marked if cases == "short" else [item for item in items if item not in marked]
+        config.hook.pytest_deselected(items=rest)
+        items[:] = [item for item in items if item not in rest]
+
+
 class FrozenImports:
     """Leaves what the tests have imported, TensorFlow's million objects, to no later collection."""
 
@@ -104,9 +126,8 @@ def main(arguments: list[str]) -> int:
     ]
     if xml:
         options.append(f"--junit-xml={xml}")
-    code = int(
-        pytest.main(options + arguments, plugins=[skips, PartOfEachProduct(), FrozenImports()])
-    )
+    plugins = [skips, PartOfEachProduct(), LongCases(), FrozenImports()]
+    code = int(pytest.main(options + arguments, plugins=plugins))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("run_pytest: expected at least one test case. Received: none. Check the names.")
     if code == 0 and skips.skipped:

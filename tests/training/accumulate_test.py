@@ -50,6 +50,7 @@ def test_fit(make, mode, count, steps, num_local):
     check_fit(model, recipe)
 
 
+@pytest.mark.long
 def test_fit_equals_more_ranks():
     """With N and K powers of two, N replicas with K micro-batches are N * K replicas with one."""
     count, rate = 4, 0.1
@@ -75,6 +76,7 @@ def test_fit_equals_more_ranks():
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 def test_clipping_and_weight_decay_come_with_the_step(mode):
     rate, decay, norm = 0.05, 0.2, 0.3
@@ -85,6 +87,7 @@ def test_clipping_and_weight_decay_come_with_the_step(mode):
     check_fit(model, recipe)
 
 
+@pytest.mark.long
 def test_moving_average_moves_with_the_step():
     """As K times as many ranks would move it; it overwrites every second step."""
     settings = {"accumulate": 2}
@@ -95,6 +98,7 @@ def test_moving_average_moves_with_the_step():
     check_moving_average(model, recipe)
 
 
+@pytest.mark.long
 def test_overflow_skips_one_micro_batch_everywhere():
     """inf on one replica: no replica counts this call, and the next takes its place."""
     model, number = compiled(
@@ -110,6 +114,7 @@ def test_overflow_skips_one_micro_batch_everywhere():
     assert int(model.optimizer.iterations.numpy()) == 1
 
 
+@pytest.mark.long
 def test_rules_apply_to_micro_batches():
     """A variable whose rule is mean gets the mean over replicas and micro-batches; likewise sum."""
     rate, count = 0.05, 3

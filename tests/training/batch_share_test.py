@@ -64,6 +64,7 @@ def test_batches_that_ranks_make_by_themselves_count_by_their_rows(how):
     assert_near(model.get_weights(), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("compiled", "settings"),
     [
@@ -99,6 +100,7 @@ def test_rows_of_embeddings_count_too():
     assert_near(model.get_weights(), plain.get_weights())
 
 
+@pytest.mark.long
 def test_micro_batches_count_by_the_rows_of_all_of_them():
     x, y = examples(4 * BATCH)
     replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
@@ -107,6 +109,7 @@ def test_micro_batches_count_by_the_rows_of_all_of_them():
     assert_near(model.get_weights(), one_process(x, y, 2 * BATCH)[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_batches", [2, 3])
 def test_rounds_count_by_the_rows_of_all_their_steps(num_batches):
     """The last round ends early, with `fit`; in its batch of one row most ranks have none."""
@@ -153,6 +156,7 @@ def test_adasum_of_leaves_times_n_b_over_the_rows(how):
     assert_near(model.get_weights(), weights)
 
 
+@pytest.mark.long
 def test_equal_shares_are_what_no_shares_are():
     x, y = examples(3 * 4 * world().size + 1)
     weights = []

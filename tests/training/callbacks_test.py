@@ -124,6 +124,7 @@ def interrupt(epoch, logs):
         raise Interruption
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "num_local"), [("delta", LOCAL[-1]), ("gradient", 1)])
 def test_all_ranks_resume_from_the_backup_of_rank_0(mode, num_local, caplog):
     """All ranks give one folder; what counts is rank 0's, and the others don't even look."""

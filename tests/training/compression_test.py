@@ -59,6 +59,7 @@ def _plain_losses(mode, **settings):
     return losses
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 @pytest.mark.parametrize("name", ["float16", "sign", "top_k", "quantized"])
 def test_it_trains_as_well_and_not_alike(name, mode):
@@ -73,6 +74,7 @@ def test_it_trains_as_well_and_not_alike(name, mode):
         assert any(np.any(residual.numpy()) for residual in residuals)
 
 
+@pytest.mark.long
 def test_local_steps_travel_encoded_too():
     """CFedAvg, with Adasum."""
     plain = _plain_losses("delta", steps_per_sync=4)

@@ -119,6 +119,7 @@ class LeaveOut(keras.callbacks.Callback):
                 residual.assign(tf.fill(residual.shape, 0.01 * (number + world().rank + 1)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 def test_a_training_that_is_resumed_has_what_was_left_out(mode):
     def begin():
@@ -136,6 +137,7 @@ def test_a_training_that_is_resumed_has_what_was_left_out(mode):
     check_same(resumed, straight)
 
 
+@pytest.mark.long
 def test_own_loops_leave_out_too():
     replicas = strategy(1)
     model = compiled_under(replicas, momentum, "gradient", settings=deadline())
@@ -163,6 +165,7 @@ def test_a_saved_model_is_loaded(tmp_path):
     assert_equal_on_ranks(loaded.trainable_variables)
 
 
+@pytest.mark.long
 @local_replicas
 def test_micro_batches(num_local):
     replicas = strategy(num_local)

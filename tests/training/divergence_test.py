@@ -59,6 +59,7 @@ def test_one_bit_is_found_within_check_every_steps(after, found, mode, num_local
         trained(num_local, 3, [FlipOneBit(after)], mode=mode)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("check_every", "compile_options", "settings"),
     [
@@ -79,6 +80,7 @@ def test_check_every_is_a_number_of_steps(check_every):
         strategy(1, check_every=check_every)
 
 
+@pytest.mark.long
 def test_ranks_with_unlike_numbers_of_replicas():
     """Of which the last rank's last replica differs."""
     x, y = examples(8 * sum(COUNTS))

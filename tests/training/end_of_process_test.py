@@ -36,6 +36,7 @@ is_ending.wait(60)  # what has not begun to end when the process ends is left al
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seconds", "says_so"), [(2, False), (7, True)])
 def test_iterators_end_before_the_process(seconds, says_so):
     done = subprocess.run(

@@ -158,6 +158,7 @@ def test_slots_inside_a_multi_optimizer_are_a_replicas_own(caplog):
     check_said(caplog, 0)
 
 
+@pytest.mark.long
 def test_restored_on_rank_0_alone(tmp_path, caplog):
     """BackupAndRestore: all ranks begin with its epoch, weights and slots."""
     backup = keras.callbacks.BackupAndRestore(str(tmp_path), delete_checkpoint=False)
@@ -195,6 +196,7 @@ def test_unlike_initial_epochs_and_models():
     model.fit(**data)
 
 
+@pytest.mark.long
 def test_weights_differ_within_a_round_and_not_after_fit(caplog):
     """EarlyStopping takes each rank's own weights in the middle of a round, and sets them back."""
     model = compiled(1, steps_per_sync=4)

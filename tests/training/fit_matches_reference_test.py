@@ -51,6 +51,7 @@ def test_fit_with_weight_decay_and_clipping(mode, num_local):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_modes_and_mean_differ(num_local):
     """Guards the tests above: with more than one replica the three ways give three results."""

@@ -78,6 +78,7 @@ class HeldBack(keras.callbacks.Callback):
             self._ranks.Barrier()
 
 
+@pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("reduction", REFERENCES)
 def test_nobody_waits_for_a_rank_that_is_late(reduction, num_local):
@@ -104,6 +105,7 @@ def test_nobody_waits_for_a_rank_that_is_late(reduction, num_local):
     assert model.evaluate(x, y, batch_size=batch, verbose=0) < before
 
 
+@pytest.mark.long
 def test_the_end_of_fit_brings_all_together():
     model, number = compiled(1, momentum, "delta", settings=groups(group_size=2, sync_every=5))
     batch = PER_REPLICA * number
@@ -128,6 +130,7 @@ class Interruption(keras.callbacks.Callback):
             raise Interrupted
 
 
+@pytest.mark.long
 def test_fit_after_one_that_ended_at_unlike_steps():
     """Ranks are in step again, in the rounds of groups and in the steps until all meet."""
     model, number = compiled(1, momentum, "delta", settings=groups(group_size=2, sync_every=10))
@@ -167,6 +170,7 @@ def test_only_the_data_of_fit_go_without_asking():
     assert own.num_batches == 4
 
 
+@pytest.mark.long
 @local_replicas
 def test_data_that_are_distributed_already(num_local):
     """As many steps as without groups: Keras counts the batches of a replica."""

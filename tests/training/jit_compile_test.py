@@ -76,6 +76,8 @@ CASES = {
         normalized, {"mode": "gradient"}, policy="mixed_float16", tolerance=FLOAT16
     ),
 }
+LONG = ("accumulate, steps", "masked loop", "float16, gradients")
+NAMES = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES]
 
 
 def compiled(case: Case, num_local: int, jit_compile: bool) -> keras.Model:
@@ -136,7 +138,7 @@ def lines_of(caplog) -> list[str]:
 
 
 @local_replicas
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_weights_are_those_without(name, num_local, caplog):
     case = CASES[name]
     expected = trained(compiled(case, num_local, False))
@@ -151,6 +153,7 @@ def test_weights_are_those_without(name, num_local, caplog):
     assert lines_of(caplog) == []
 
 
+@pytest.mark.long
 @local_replicas
 def test_evaluate_and_predict(num_local):
     model = compiled(Case(normalized), num_local, True)
@@ -181,6 +184,7 @@ UNCOMPILED = {
 }
 
 
+@pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("name", UNCOMPILED)
 def test_not_compiled_and_says_so(name, num_local, caplog):

@@ -155,6 +155,7 @@ def test_uploads_of_every_step_are_the_mean():
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-6)
 
 
+@pytest.mark.long
 def test_layers_keep_nothing_of_the_second_pass():
     """Dropout draws once, batch normalisation and metrics count once."""
     found = []
@@ -180,6 +181,7 @@ def test_layers_keep_nothing_of_the_second_pass():
         np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "extra"),
     [
@@ -205,6 +207,7 @@ def test_where_weights_stay_nothing_is_new(rule, options, extra):
         assert model.optimizer.uploads[:2] == (1, 5)
 
 
+@pytest.mark.long
 def test_a_saved_model_is_loaded(tmp_path):
     replicas = strategy(1)
     settings = {"sync": tf_adasum.sync.Lazy(threshold=2.0)}

@@ -42,6 +42,7 @@ def warmup():
     return [tf_adasum.callbacks.LearningRateWarmup(RATE, NUM_STEPS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 @pytest.mark.parametrize("parts", [(slice(None),), (slice(0, 2), slice(2, 8))])
 def test_equals_the_schedule_also_when_resumed(num_local, parts):

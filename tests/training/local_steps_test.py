@@ -67,6 +67,7 @@ def test_fit(count, steps, num_local):
     check_fit(model, recipe_of(number, num_local, **settings))
 
 
+@pytest.mark.long
 @local_replicas
 def test_fit_where_ranks_take_unlike_numbers_of_steps(num_local):
     """CFedAvg's K_i: 1, 2, 3, 1, 2 steps of ranks 0 to 4 in rounds as long as the largest."""
@@ -94,6 +95,7 @@ def test_replicas_differ_within_a_round_and_meet_at_its_end():
     assert spread(model) == 0.0  # fit ended the third round
 
 
+@pytest.mark.long
 def test_synchronize_before_validation():
     """The way of docs/guarantees.md: a callback ends the round before the weights are looked at."""
     model, number = compiled(MOST_LOCAL, momentum, "delta", settings={"steps_per_sync": 4})
@@ -127,6 +129,7 @@ def test_synchronize_before_validation():
     assert len(seen) == 2
 
 
+@pytest.mark.long
 def test_weight_decay_stays_outside_of_the_change():
     decay = 0.2
     settings = {"steps_per_sync": 4}
@@ -136,6 +139,7 @@ def test_weight_decay_stays_outside_of_the_change():
     check_fit(model, recipe_of(number, MOST_LOCAL, decay=0.05 * decay, **settings))
 
 
+@pytest.mark.long
 def test_with_micro_batches():
     """Every step of a round combines two micro-batches."""
     settings = {"steps_per_sync": 2, "accumulate": 2}
@@ -145,6 +149,7 @@ def test_with_micro_batches():
     check_fit(model, recipe_of(number, MOST_LOCAL, accumulate_by="adasum", **settings))
 
 
+@pytest.mark.long
 def test_overflow_skips_a_local_step_everywhere():
     model, number = compiled(
         MOST_LOCAL,
@@ -155,6 +160,7 @@ def test_overflow_skips_a_local_step_everywhere():
     check_overflow_is_skipped(model, recipe_of(number, MOST_LOCAL, steps_per_sync=2))
 
 
+@pytest.mark.long
 def test_weights_set_between_fits_start_a_round():
     model, number = compiled(MOST_LOCAL, momentum, "delta", settings={"steps_per_sync": 4})
     batch = PER_REPLICA * number
@@ -171,6 +177,7 @@ def test_weights_set_between_fits_start_a_round():
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.long
 def test_saved_within_a_round_goes_on_from_rank_0():
     """All replicas get the weights of rank 0's first one and end its round together."""
     settings = {"steps_per_sync": 3}
@@ -208,6 +215,7 @@ def test_saved_within_a_round_goes_on_from_rank_0():
     check_weights(loaded, reference.weights)
 
 
+@pytest.mark.long
 def test_own_training_loop():
     replicas = strategy(MOST_LOCAL)
     number = replicas.num_replicas_in_sync

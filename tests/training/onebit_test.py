@@ -75,6 +75,7 @@ def test_what_never_had_a_gradient_stays(num_local):
     assert np.all(after[1::2] != before[1::2])
 
 
+@pytest.mark.long
 @optimizers
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_it_trains_in_fit_and_is_saved(num_local, name):

@@ -45,6 +45,7 @@ def test_gradient_accumulation(mode, num_local):
     check_fit(model, Recipe(small_model, momentum, mode, number, num_local, accumulate=4))
 
 
+@pytest.mark.long
 @local_replicas
 @both_modes
 def test_exponential_moving_average_that_overwrites(mode, num_local):
@@ -52,6 +53,7 @@ def test_exponential_moving_average_that_overwrites(mode, num_local):
     check_moving_average(model, Recipe(small_model, momentum, mode, number, num_local))
 
 
+@pytest.mark.long
 @local_replicas
 def test_swap_ema_weights_callback(num_local):
     model, number = compiled(num_local, lambda: momentum(use_ema=True), "delta")
@@ -103,6 +105,7 @@ def test_mixed_float16_scales_the_loss_by_itself(num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+@pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("mode", ["delta", "gradient", "plain"])
 def test_several_steps_per_execution_change_nothing(mode, num_local):
@@ -117,6 +120,7 @@ def test_several_steps_per_execution_change_nothing(mode, num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+@pytest.mark.long
 @local_replicas
 @both_modes
 def test_run_eagerly(mode, num_local):
@@ -141,6 +145,7 @@ def token_examples(number):
     return tokens, random.normal(size=(number, NUM_OUTPUTS)).astype(np.float32)
 
 
+@pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("mode", ["delta", "gradient", "plain"])
 def test_embedding_gradients(mode, num_local):

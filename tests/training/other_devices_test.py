@@ -80,6 +80,7 @@ def test_means_of_other_exchanges(settings):
     assert_near(model.get_weights(), one_process(x, y, count * BATCH)[0])
 
 
+@pytest.mark.long
 @both
 @pytest.mark.parametrize("how", ["gradient", "delta"])
 def test_leaves_of_adasum_are_all_replicas(how, counts):
@@ -108,6 +109,7 @@ def _changes(weights, x, y):
     return [np.float64(new) - old for new, old in zip(model.get_weights(), weights)]
 
 
+@pytest.mark.long
 def test_rows_of_embeddings_and_moments_of_batches():
     def embed():
         keras.utils.set_random_seed(7)
@@ -141,6 +143,7 @@ def test_shares_and_speeds_go_by_replicas():
     assert_near(model.get_weights(), one_process(x, y, len(x))[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("in_scope", [False, True], ids=["", "seeds in scope"])
 def test_a_training_goes_on_where_it_was(in_scope):
     """Each replica's own slots, residuals and seeds; on other numbers of devices no residuals."""
@@ -184,6 +187,7 @@ def test_a_training_goes_on_where_it_was(in_scope):
     assert looked[0] == looked[2] == 0 < looked[1]
 
 
+@pytest.mark.long
 def test_groups_that_nobody_waits_in():
     sync = tf_adasum.sync.GroupAveraging(group_size=2, sync_every=2)
     model = model_under(by_mean(), "delta", sync=sync)
@@ -193,6 +197,7 @@ def test_groups_that_nobody_waits_in():
     assert_equal_on_ranks(model.trainable_variables)
 
 
+@pytest.mark.long
 def test_pipelines_that_are_not_dealt():
     """A replica takes as many rows of its rank's own pipeline as of one that is dealt."""
     x, y = examples(2 * BATCH)

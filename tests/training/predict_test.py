@@ -102,6 +102,7 @@ def check_outputs(got, want):
         np.testing.assert_array_equal(*dense)
 
 
+@pytest.mark.long
 @local_replicas
 def test_several_steps_at_once_and_callbacks(num_local):
     """Callbacks see whole batches, and `steps` counts batches."""
@@ -144,6 +145,7 @@ class Noise(keras.layers.Layer):
         return tf.concat([x, *drawn], axis=1)
 
 
+@pytest.mark.long
 @local_replicas
 def test_compiled_predictions_with_noise_are_whole_and_in_order(num_local):
     keras.utils.set_random_seed(5)

@@ -126,6 +126,7 @@ def check_said(said, number, folder):
     assert number == 1 or f"{number} replicas saved values of their own" in said[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL[-1:])
 def test_the_mean_of_slots_is_a_file_for_any_number(num_local):
     folder = shared_path("backup")
@@ -145,6 +146,7 @@ def test_the_mean_of_slots_is_a_file_for_any_number(num_local):
             np.testing.assert_allclose(row, mean, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_save_that_fails_leaves_the_file_and_all_ranks_say_so():
     folder = shared_path("backup")
     path = os.path.join(folder, "training.h5")
@@ -190,6 +192,7 @@ def test_another_file_is_refused_on_all_ranks(spoil, width, error, message):
         fit(begun(world(), 1, width), backup(folder))
 
 
+@pytest.mark.long
 def test_a_generator_begins_anew_and_rank_0_says_so(caplog):
     """The epoch goes on with its next batch, by number."""
 

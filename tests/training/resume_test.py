@@ -82,6 +82,7 @@ sketched = functools.partial(
 native = functools.partial(adam, gradient_accumulation_steps=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make_optimizer", "layers", "kind", "settings"),
     [
@@ -119,6 +120,7 @@ def unseeded():
     return keras.layers.Lambda(lambda x: keras.random.dropout(x, 0.3))
 
 
+@pytest.mark.long
 def test_numbers_without_a_seed_go_on():
     check_resumes((STEPS + 2,), LOCAL[-1], momentum, (unseeded,), mode="gradient")
 
@@ -140,6 +142,7 @@ class LookAtSlots(keras.callbacks.Callback):
         return [np.stack([copy.numpy() for copy in local_copies(each.variable)]) for each in own]
 
 
+@pytest.mark.long
 def test_keras_own_backup_gives_all_replicas_the_slots_of_one():
     """In delta mode, where each had its own: those of rank 0's first replica."""
     folder = shared_path("backup")

@@ -53,6 +53,7 @@ def _asking(folder, asked, after):
     return callback, AskOneRank(callback, number, after), number
 
 
+@pytest.mark.long
 def test_one_rank_that_is_asked_lets_all_save_after_the_same_batch(monkeypatch):
     """The first time they go on, the second time, after an epoch's last batch, they end."""
     monkeypatch.setattr(save_requests, "_SECONDS_BETWEEN", 0.0)

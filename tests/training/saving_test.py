@@ -95,6 +95,7 @@ def first_slot(model):
     return slots[0].value.values[0].numpy()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL[-1:])
 def test_files_load_without_ranks_and_without_tf_adasum(num_local):
     """In delta mode: Keras' files have the slots of rank 0's first replica."""

@@ -70,6 +70,7 @@ def _share_never_sent(seed_of_step):
     return 1 - np.mean(is_sent)
 
 
+@pytest.mark.long
 def test_no_place_is_hidden_for_ever_under_hashes_that_change():
     assert _share_never_sent(lambda step: (step, 0)) < 0.02
     assert _share_never_sent(lambda step: (0, 0)) > 0.5
@@ -102,6 +103,7 @@ def test_weights_are_those_of_the_reference(num_local, reduction):
     assert_equal_on_ranks([variable])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_it_trains_in_fit_and_is_saved(num_local):
     replicas = strategy(num_local)

@@ -49,6 +49,7 @@ def reference(mode, number, initial):
     return weights, moments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 @pytest.mark.parametrize("mode", ["gradient", "delta"])
 def test_own_loop(mode, num_local):

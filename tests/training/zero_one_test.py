@@ -54,6 +54,7 @@ def test_weights_are_those_of_the_reference(num_local, reduction):
     assert_equal_on_ranks([variable])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_it_trains_in_fit_and_is_saved(num_local):
     replicas = strategy(num_local)
