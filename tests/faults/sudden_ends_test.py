@@ -36,8 +36,10 @@ folder, point, end, victim = sys.argv[1:]
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 
 def note(name):
-    with open(f"{folder}/{name}", "x") as file:
+    hidden = f"{folder}/.{name}.{rank}"
+    with open(hidden, "x") as file:
         file.write(repr(time.time()))
+    os.link(hidden, f"{folder}/{name}")  # whole: the rank may be killed at any moment
 
 def raise_error():
     raise KeyError("the missing key")
