@@ -113,6 +113,11 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         # True makes the input pipeline keep all ranks stepping until the last one is out of data.
         return self.communicator.size > 1
 
+    @property
+    def _task_id(self) -> int:
+        # KerasTuner reads it to save where each process has a folder of its own.
+        return self.communicator.rank
+
     @override
     def _get_replica_id_in_sync_group(self, replica_id: int) -> int:
         return self.numbers.first_of(self.communicator.rank) + replica_id

@@ -26,6 +26,7 @@ from tf_adasum.distribute.dealing import (
     dealt_by_rows_in_order,
     is_dealt,
 )
+from tf_adasum.distribute.own_memory import in_own_memory
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -88,6 +89,8 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "Received: a dataset."
             )
         options = self._fetching(options)
+        if self._num_replicas_in_sync > 1 and tf.executing_eagerly():
+            dataset = in_own_memory(dataset)
         has_peers = self.communicator.size > 1 and tf.executing_eagerly()
         if has_peers:
             check_cache_files(dataset, self.communicator)

@@ -52,19 +52,22 @@ def install() -> None:
         shuffling.generator = random
         with contextlib.ExitStack() as stack:
             if has_ranks:
-                seed, order = _of_rank_0(extended.communicator)
+                # Keras itself draws from `random` for these only.
+                in_python = isinstance(kwargs.get("x"), keras.utils.PyDataset)
+                seed, order = _of_rank_0(extended.communicator, in_python)
                 stack.enter_context(_global_seed(seed))
-                if isinstance(kwargs.get("x"), keras.utils.PyDataset):
+                if in_python:
                     shuffling.generator = random.Random(order)
             original(self, distribute_strategy, *args, **kwargs)
 
     TFEpochIterator.__init__ = make_in_order
 
 
-def _of_rank_0(communicator: Communicator) -> tuple[int | None, int]:
-    """Rank 0's TensorFlow seed, and a seed for the order of batches, drawn there by `random`."""
+def _of_rank_0(communicator: Communicator, in_python: bool) -> tuple[int | None, int]:
+    """Rank 0's TensorFlow seed, and, if `in_python`, a seed that is drawn there by `random`."""
     own = eager_context.global_seed()
-    proposal = [own is not None, 0 if own is None else int(own), random.getrandbits(62)]
+    order = random.getrandbits(62) if in_python else 0
+    proposal = [own is not None, 0 if own is None else int(own), order]
     with tf.device("CPU:0"):
         agreed = broadcast(
             tf.constant(proposal, tf.int64), 0, communicator, name="seeds of what Keras shuffles"

@@ -1,0 +1,42 @@
+"""Batches that lie in the program's own arrays are copied before replicas take their rows of them.
+
+A tensor that a Python function returns to `tf.data` is the array itself where that is aligned.
+TensorFlow computes on no such tensor in place, but it does on a slice of one, which it takes for
+its own: `Rescaling` of a replica's rows would change the array that a generator yielded.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_adasum.distribute.data_order import nodes
+
+_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+
+def in_own_memory(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same data, in memory of TensorFlow's wherever Python functions make some of them."""
+    if not any(map(_calls_python, nodes(dataset))):
+        return dataset
+    return dataset.map(_copied)
+
+
+def _copied(*elements):
+    copies = tf.nest.map_structure(_copy, elements, expand_composites=True)
+    return copies if len(elements) > 1 else copies[0]  # `map` hands over what is in a tuple
+
+
+def _copy(tensor: tf.Tensor) -> tf.Tensor:
+    # Strings are copied on the way from Python, and a variant is of TensorFlow's making.
+    if tensor.dtype in (tf.string, tf.variant, tf.resource):
+        return tensor
+    return tf.raw_ops.DeepCopy(x=tensor)
+
+
+def _calls_python(node: tf.data.Dataset) -> bool:
+    for function in node._functions():
+        graph = function.function.graph.as_graph_def()
+        for each in (graph.node, *(inner.node_def for inner in graph.library.function)):
+            if any(operation.op in _PYTHON for operation in each):
+                return True
+    return False
