@@ -40,7 +40,7 @@ def _check_made_here(metric: keras.Metric, model: keras.Model) -> None:
     for variable in metric.variables:
         if not strategy.extended.variable_created_in_scope(variable.value):
             raise RuntimeError(
-                f"Expected metrics created inside the scope() of the AdasumStrategy that trains "
-                f"the model {model.name!r}; create them, and call compile, there. Received: "
+                f"Expected compile() to be called, and metrics to be created, inside the scope() "
+                f"of the AdasumStrategy that trains the model {model.name!r}. Received: "
                 f"{variable.path!r}, created outside of it: each replica would count by itself."
             )
