@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, MutableMapping
 
+# The process that joined the job as a rank: programs that it starts have its variables, too.
+PROCESS_VARIABLE = "TF_ADASUM_RANK_PROCESS"
+
 # Set in every rank by the launchers of Open MPI, PRRTE, MPICH, Intel MPI and Slurm's PMI plugins.
 _LAUNCHER_VARIABLES = (
     "OMPI_COMM_WORLD_SIZE",

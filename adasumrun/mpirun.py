@@ -150,6 +150,7 @@ def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None)
         their threads to `rank_threads`.
     """
     environment = dict(base)
+    environment.pop(job.PROCESS_VARIABLE, None)  # where a rank calls adasumrun
     # `python` means the interpreter of this installation, also where it is not activated.
     environment["PATH"] = os.pathsep.join(
         [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]

@@ -118,8 +118,11 @@ void AllreduceArrays(Communicator& communicator, const py::object& arrays,
   const bool is_one = py::isinstance<py::array>(arrays);
   // What the caller has a list of stays until the end, whatever becomes of the list.
   const py::tuple kept = is_one ? py::tuple() : py::tuple(arrays);
-  const size_t count = is_one ? 1 : kept.size();
-  if (count == 0) return;
+  const bool is_none = !is_one && kept.empty();
+  if (is_none && communicator.size() == 1) return;
+  // A rank without arrays takes part by one without elements: ranks that have some hear of it, and
+  // don't meet its next call.
+  const size_t count = is_one || is_none ? 1 : kept.size();
   const int rank = communicator.rank();
   // Its vectors keep their memory from call to call: to take it anew takes as long as a message.
   thread_local AllreduceTensors tensors{"", "", DType::kFloat32, {}, {{}}, {}};
@@ -128,7 +131,12 @@ void AllreduceArrays(Communicator& communicator, const py::object& arrays,
   tensors.shapes.resize(count);
   tensors.inputs[0].resize(count);
   tensors.outputs.resize(count);
-  for (size_t i = 0; i < count; ++i) {
+  if (is_none) {
+    tensors.dtype = DType::kFloat32;
+    tensors.shapes[0] = {0};
+    tensors.inputs[0][0] = tensors.outputs[0] = nullptr;
+  }
+  for (size_t i = 0; !is_none && i < count; ++i) {
     Add(rank, is_one ? py::handle(arrays) : py::handle(kept[i]), i, &tensors);
   }
   CheckApart(rank, tensors);

@@ -76,6 +76,18 @@ def test_reads_on_when_nobody_takes_the_output():
 
 
 @pytest.mark.parametrize("drops_noise", [False, True])
+def test_open_mpi_s_nul_is_left_out(drops_noise):
+    taken, given = os.pipe()
+    out, into = os.pipe()
+    os.write(into, b"an abort\n\0" + TEXT)
+    os.close(into)
+    copy(out, given, given, drops_noise)
+    assert os.read(taken, 1000) == b"an abort\n" + TEXT
+    for descriptor in (out, taken, given):
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("drops_noise", [False, True])
 def test_what_mpirun_says_is_noted_however_the_bytes_are_cut(monkeypatch, drops_noise):
     monkeypatch.setattr(rank_output, "_CHUNK_BYTES", 7)
     taken, given = os.pipe()

@@ -21,9 +21,9 @@ assert total() == world.size
 """
 
 
-def _launch(folder, body, ranks=2, **variables):
+def _launch(folder, body, ranks=2, head=HEAD, **variables):
     path = folder / "program.py"
-    path.write_text(HEAD + body)
+    path.write_text(head + body)
     command = [*programs.ADASUMRUN, "-np", str(ranks), "--timeout", "90", sys.executable, str(path)]
     done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,6 +79,48 @@ def test_forked_children_do_not_speak_for_their_rank(tmp_path):
     (refused,) = (line for line in said if line.startswith("USE"))
     assert "rank 0: Expected the process that joined the group" in refused
     assert "a child that was forked" in refused
+
+
+# A program that a rank starts has the launcher's variables, and is no rank all the same.
+STARTING = """
+import subprocess
+child = [sys.executable, "-c", "import tf_adasum as adasum; print('TAKEN FOR', adasum.rank())"]
+done = subprocess.run(child, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+print(done.stdout.splitlines()[-1].replace(str(os.getpid()), "PARENT"))
+assert total() == world.size
+print("RIGHT")
+"""
+
+
+def test_programs_that_a_rank_starts_do_not_join_as_that_rank(tmp_path):
+    said = _launch(tmp_path, STARTING).splitlines()
+    assert said.count("RIGHT") == 2
+    for rank in range(2):
+        start = f"RuntimeError: Expected rank {rank}'s own process, PARENT. Received: "
+        assert sum(line.startswith(start) for line in said) == 1, said
+
+
+# The program's own mpi4py, before tf_adasum asks for it.
+UNSTARTED = "import mpi4py; mpi4py.rc.initialize = False\n"
+ENDED = """
+from mpi4py import MPI
+MPI.Finalize()
+import tf_adasum as adasum
+try:
+    adasum.rank()
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_mpi_that_nobody_started_is_started(tmp_path):
+    said = _launch(tmp_path, "print('RIGHT')", head=UNSTARTED + HEAD)
+    assert said.splitlines().count("RIGHT") == 2
+
+
+def test_mpi_that_has_ended_is_refused(tmp_path):
+    said = _launch(tmp_path, "", head=ENDED).splitlines()
+    assert sum(line.startswith("Expected MPI that is not finalized.") for line in said) == 2, said
 
 
 FINALIZING = """

@@ -113,6 +113,21 @@ def test_parts_of_one_array():
     np.testing.assert_array_equal(array, np.arange(10.0) * adasum.size())
 
 
+def test_no_arrays_at_all_and_no_name():
+    adasum.allreduce_arrays([])
+    array = np.ones(2)
+    adasum.allreduce_arrays(array, "sum", name=None)
+    np.testing.assert_array_equal(array, np.full(2, adasum.size()))
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, lambda array: [np.ones(2), array]])
+def test_masked_arrays_are_refused(wrap):
+    """What is hidden would be added up, too."""
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(TypeError, match="a masked array"):
+        adasum.allreduce_arrays(wrap(masked))
+
+
 def test_ranks_that_differ_are_told_so():
     array = np.full(2 + (adasum.rank() == 1), 5.0)
     alone = adasum.size() == 1

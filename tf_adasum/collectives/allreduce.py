@@ -76,6 +76,9 @@ def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced b
     """
     communicator = checked_group(communicator, name)
     flat = tf.nest.flatten(tensors)
+    if not flat and communicator.size > 1:
+        # Takes part: ranks that have tensors hear of it, and don't meet this one's next call.
+        allreduce(tf.zeros([0]), reduction, communicator, name, local_reduction)
     sparse = [i for i, value in enumerate(flat) if is_sparse(value)]
     if compression is not None or state is not None:
         _check_compressible(sparse, local_reduction)

@@ -16,7 +16,7 @@ def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
-    name: str = _NAME,
+    name: str | None = _NAME,
 ) -> None:
     """Reduces NumPy arrays over all ranks, in place, each array by itself.
 
@@ -49,11 +49,16 @@ def allreduce_arrays(
     Source: Maleki et al., MLSys 2021, section 3.
     """
     communicator = checked_group(communicator, None if name is _NAME else name)
+    name = _NAME if name is None else name
     check_name(reduction)
-    if not isinstance(arrays, np.ndarray):
+    is_list = not isinstance(arrays, np.ndarray)
+    if is_list:
         try:
             arrays = list(arrays)
         except Exception as error:  # a tensor's, say
             line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
             raise TypeError(line) from error
+    if any(isinstance(array, np.ma.MaskedArray) for array in (arrays if is_list else [arrays])):
+        advice = "Pass array.filled(0), and reduce the mask by itself."
+        raise TypeError(refusal("arrays whose elements all count", "a masked array", advice))
     communicator.allreduce_arrays(arrays, reduction, name)

@@ -41,6 +41,8 @@ def broadcast(
     root = checked_root(root, communicator)
     flat = as_tensors(tf.nest.flatten(tensors))
     check_fixed_size(flat)
+    if not flat and communicator.size > 1:
+        broadcast(tf.zeros([0]), root, communicator, name)  # as in allreduce
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
 

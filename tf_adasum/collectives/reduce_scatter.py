@@ -57,6 +57,8 @@ def reduce_scatter(
     communicator = checked_group(communicator, name)
     _check(reduction)
     flat = as_tensors(tf.nest.flatten(tensors))
+    if not flat and communicator.size > 1:
+        reduce_scatter(tf.zeros([0]), reduction, communicator, name)  # as in allreduce
     by_dtype = indices_by_dtype(flat)
     check_dtypes(reduction, by_dtype)
     shares: list[Any] = [None] * len(flat)
