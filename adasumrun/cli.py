@@ -93,11 +93,12 @@ def _start(
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
+    gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
     ended, has_lost_host = process_tree.run(
         command,
         environment,
         lambda *started: watch.wait(*started, elsewhere=ranks_here is None),
-        stdin=subprocess.DEVNULL if options.stdin == "none" else sys.stdin.fileno(),
+        stdin=sys.stdin.fileno() if gets_input else subprocess.DEVNULL,
         drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
         end_signal=mpirun.end_signal(path),
     )

@@ -36,6 +36,9 @@ HYDRA_INPUTS = {
     "none": 'exec "$0" "$@" </dev/null',
     "0": '[ "$PMI_RANK" = 0 ] || exec </dev/null; exec "$0" "$@"',
 }
+# Open MPI never tells a rank that the input has ended. On its launcher's host, rank 0 opens the
+# launcher's input by itself.
+_OPENED_INPUT = '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || exec </proc/%d/fd/0 || exit 1; exec "$0" "$@"'
 
 
 # After how many seconds of waiting ranks say who is missing (tf_adasum/collectives/stalls.py).
@@ -97,8 +100,7 @@ def command_line(
     if family == "openmpi":
         # Without it a rank with all its TensorFlow threads is pinned to one core.
         command += ["--bind-to", "none"]
-        # Its default, rank 0, never tells the rank that the input has ended.
-        command += ["--stdin", options.stdin]
+        command += ["--stdin", "none" if opens_input(mpirun, options) else options.stdin]
         if hosts.oversubscribed(options.np, options.hosts):
             command.append("--oversubscribe")
         if options.hosts or hosts.scheduler() or names_hosts(options):
@@ -109,12 +111,20 @@ def command_line(
     command += shlex.split(options.mpi_args)
     if family == "hydra":
         command += ["sh", "-c", HYDRA_INPUTS[options.stdin]]
+    elif opens_input(mpirun, options):
+        command += ["sh", "-c", _OPENED_INPUT % os.getpid()]
     if number_here(options) is None:
         # Each rank has its host's numbers, whatever mpirun makes of the hosts.
         command += [sys.executable, "-m", "adasumrun.rank_threads"]
     else:
         command += preload.command(environment)
     return command + _program(options.program, number_here(options) is not None)
+
+
+def opens_input(mpirun: str, options: argparse.Namespace) -> bool:
+    """Whether rank 0 opens the launcher's input, which mpirun does not get then."""
+    is_here = number_here(options) is not None
+    return options.stdin == "0" and is_here and family_of(mpirun) == "openmpi"
 
 
 def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:

@@ -124,6 +124,18 @@ def test_rank_0_gets_the_input_if_asked_for():
     assert sorted(done.stdout.split("\n")) == ["", "0 hello", "1", "2"]
 
 
+@pytest.mark.parametrize("redirection", ['"$@" <{path}', 'cat {path} | "$@"', '"$@" </dev/null'])
+def test_rank_0_reads_to_the_end(redirection, tmp_path):
+    """More than a pipe holds."""
+    path = tmp_path / "text"
+    path.write_text("a line\n" * 30000)
+    ranks = ("-np", "2", "sh", "-c", "wc -l")
+    done = _redirected(redirection.format(path=path), "--timeout=30", "--stdin=0", *ranks)
+    assert done.returncode == 0, done.stderr
+    lines = "0" if "/dev/null" in redirection else "30000"
+    assert sorted(done.stdout.split()) == sorted([lines, "0"])
+
+
 @pytest.mark.parametrize("redirection", ['"$@" 2>&-', '"$@" 2>&- <&-'])
 def test_starts_where_stderr_is_closed(redirection):
     done = _redirected(redirection, "-np", "2", "sh", "-c", "echo on; echo off >&2")
