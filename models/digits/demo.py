@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
     print(__doc__, flush=True)
     start = time.monotonic()
     launcher = [sys.executable, "-m", "adasumrun", "-np", str(options.ranks)]
-    launcher += ["--timeout", str(TIME_LIMIT_SECONDS)]
+    # The others wait while rank 0 is the one worker, on a slow machine for a while.
+    launcher += ["--timeout", str(TIME_LIMIT_SECONDS), "--stall-warning", "60"]
     code = _call([*launcher, *train, *_flags(), *flags])
     if code == 0:
         print(f"{time.monotonic() - start:.0f} seconds")
