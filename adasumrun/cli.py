@@ -17,6 +17,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 
 from adasumrun import (
     advise,
@@ -94,14 +95,17 @@ def _start(
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
     gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
-    ended, has_lost_host = process_tree.run(
-        command,
-        environment,
-        lambda *started: watch.wait(*started, elsewhere=ranks_here is None),
-        stdin=sys.stdin.fileno() if gets_input else subprocess.DEVNULL,
-        drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
-        end_signal=mpirun.end_signal(path),
-    )
+    with tempfile.TemporaryDirectory(prefix="adasumrun_", ignore_cleanup_errors=True) as folder:
+        if ranks_here is not None:
+            environment.setdefault(mpirun.FOLDER_VARIABLE, folder)
+        ended, has_lost_host = process_tree.run(
+            command,
+            environment,
+            lambda *started: watch.wait(*started, elsewhere=ranks_here is None),
+            stdin=sys.stdin.fileno() if gets_input else subprocess.DEVNULL,
+            drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
+            end_signal=mpirun.end_signal(path),
+        )
     # Open MPI's mpirun takes that for a success.
     return Ended(1, is_final=False) if has_lost_host and ended.code == 0 else ended
 

@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,19 @@ def test_ranks_find_their_input_empty(redirection):
     done = _redirected(redirection, *ranks)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["end"] * 3
+
+
+def test_every_job_has_a_folder_of_its_own():
+    """Else an mpirun that gets the process id of a killed one finds its files, and fails."""
+    script = "echo $PRTE_MCA_prte_tmpdir_base; ls $PRTE_MCA_prte_tmpdir_base"
+    folders = []
+    for _ in range(2):
+        done = _shell(1, script)
+        folder, session = done.stdout.split()
+        assert session.startswith("ompi.")
+        assert not Path(folder).exists()
+        folders.append(folder)
+    assert folders[0] != folders[1]
 
 
 def test_rank_0_gets_the_input_if_asked_for():
