@@ -4,7 +4,6 @@ import signal
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -118,15 +117,16 @@ def test_ranks_find_their_input_empty(redirection):
     assert done.stdout.split() == ["end"] * 3
 
 
-def test_every_job_has_a_folder_of_its_own():
+def test_every_job_has_a_folder_of_its_own(tmp_path):
     """Else an mpirun that gets the process id of a killed one finds its files, and fails."""
-    script = "echo $PRTE_MCA_prte_tmpdir_base; ls $PRTE_MCA_prte_tmpdir_base"
+    ranks = ("-np", "1", "sh", "-c", "ls $TMPDIR; ls $TMPDIR/*")
     folders = []
     for _ in range(2):
-        done = _shell(1, script)
+        done = programs.run([*programs.ADASUMRUN, *ranks], LIMIT_SECONDS, TMPDIR=str(tmp_path))
         folder, *files = done.stdout.split()
+        assert folder.startswith("adasumrun_")
         assert any(name.startswith("ompi.") for name in files), done.stdout
-        assert not Path(folder).exists()
+        assert not (tmp_path / folder).exists()
         folders.append(folder)
     assert folders[0] != folders[1]
 
