@@ -73,7 +73,7 @@ def test_metric_made_outside_the_scope(call, num_local):
     if replicas.num_replicas_in_sync == 1:
         getattr(model, call)(x, y)
         return
-    with pytest.raises(RuntimeError, match=r"metrics created inside the scope\(\).*'area"):
+    with pytest.raises(RuntimeError, match=r"metrics to be created, inside the scope\(\).*'area"):
         getattr(model, call)(x, y)
 
 
