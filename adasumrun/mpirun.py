@@ -40,7 +40,6 @@ HYDRA_INPUTS = {
 # launcher's input by itself.
 _OPENED_INPUT = '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || exec </proc/%d/fd/0 || exit 1; exec "$0" "$@"'
 
-
 # Where Open MPI 5's mpirun keeps the files of a job, named by its process id: one that finds those
 # of a killed mpirun, whose number it has got, starts nothing.
 FOLDER_VARIABLE = "PRTE_MCA_prte_tmpdir_base"

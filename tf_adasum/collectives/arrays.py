@@ -16,7 +16,7 @@ def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
     reduction: str = "adasum",
     communicator: Communicator | None = None,
-    name: str | None = _NAME,
+    name: str | None = None,
 ) -> None:
     """Reduces NumPy arrays over all ranks, in place, each array by itself.
 
@@ -48,8 +48,7 @@ def allreduce_arrays(
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    communicator = checked_group(communicator, None if name is _NAME else name)
-    name = _NAME if name is None else name
+    communicator = checked_group(communicator, name)
     check_name(reduction)
     is_list = not isinstance(arrays, np.ndarray)
     if is_list:
@@ -61,4 +60,4 @@ def allreduce_arrays(
     if any(isinstance(array, np.ma.MaskedArray) for array in (arrays if is_list else [arrays])):
         advice = "Pass array.filled(0), and reduce the mask by itself."
         raise TypeError(refusal("arrays whose elements all count", "a masked array", advice))
-    communicator.allreduce_arrays(arrays, reduction, name)
+    communicator.allreduce_arrays(arrays, reduction, _NAME if name is None else name)

@@ -113,13 +113,17 @@ def _operations(node) -> Iterator[tf.Operation]:
         yield from function.function.graph.get_operations()
 
 
-def _reads_files(node) -> bool:
-    names = [type(node).__name__]
+def operation_types(node: tf.data.Dataset) -> Iterator[str]:
+    """Names of TensorFlow's operations in the functions of one dataset, and in those they call."""
     for function in node._functions():
         graph = function.function.graph.as_graph_def()
-        # `interleave(tf.data.TFRecordDataset)` reads in a function that its function calls.
-        for nodes in (graph.node, *(inner.node_def for inner in graph.library.function)):
-            names += [inner.op for inner in nodes]
+        for operations in (graph.node, *(inner.node_def for inner in graph.library.function)):
+            yield from (operation.op for operation in operations)
+
+
+def _reads_files(node) -> bool:
+    # `interleave(tf.data.TFRecordDataset)` reads in a function that its function calls.
+    names = [type(node).__name__, *operation_types(node)]
     return any(reader in name for name in names for reader in _READERS)
 
 

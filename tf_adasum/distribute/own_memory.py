@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_adasum.distribute.data_order import nodes
+from tf_adasum.distribute.data_order import nodes, operation_types
 
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
 def in_own_memory(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same data, in memory of TensorFlow's wherever Python functions make some of them."""
-    if not any(map(_calls_python, nodes(dataset))):
+    if not any(type_ in _PYTHON for node in nodes(dataset) for type_ in operation_types(node)):
         return dataset
     return dataset.map(_copied)
 
@@ -31,12 +31,3 @@ def _copy(tensor: tf.Tensor) -> tf.Tensor:
     if tensor.dtype in (tf.string, tf.variant, tf.resource):
         return tensor
     return tf.raw_ops.DeepCopy(x=tensor)
-
-
-def _calls_python(node: tf.data.Dataset) -> bool:
-    for function in node._functions():
-        graph = function.function.graph.as_graph_def()
-        for each in (graph.node, *(inner.node_def for inner in graph.library.function)):
-            if any(operation.op in _PYTHON for operation in each):
-                return True
-    return False

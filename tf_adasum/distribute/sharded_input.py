@@ -89,9 +89,10 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
                 "Received: a dataset."
             )
         options = self._fetching(options)
-        if self._num_replicas_in_sync > 1 and tf.executing_eagerly():
+        is_eager = tf.executing_eagerly()
+        if self._num_replicas_in_sync > 1 and is_eager:
             dataset = in_own_memory(dataset)
-        has_peers = self.communicator.size > 1 and tf.executing_eagerly()
+        has_peers = self.communicator.size > 1 and is_eager
         if has_peers:
             check_cache_files(dataset, self.communicator)
         if self._takes_shares() and is_dealt(dataset):
