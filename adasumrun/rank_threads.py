@@ -1,4 +1,4 @@
-"""How many threads a rank may use: the cores of its host, divided among the ranks there.
+"""What a rank may take of its host: threads for its share of the cores, GPU memory as it needs it.
 
     python -m adasumrun.rank_threads PROGRAM ARGUMENTS...
 
@@ -22,7 +22,7 @@ _NOT_FOUND = 127  # as shells have it
 
 
 def limits(ranks_here: int) -> dict[str, str]:
-    """Returns the variables that keep so many ranks of this host from crowding its cores."""
+    """Returns the variables that keep so many ranks of this host out of each other's way."""
     if ranks_here == 1:
         return {}
     cores = hosts.available_cores()
@@ -32,6 +32,8 @@ def limits(ranks_here: int) -> dict[str, str]:
         # One would do for the arithmetic, but a blocked op must not keep the others waiting.
         "TF_NUM_INTEROP_THREADS": str(max(2, threads)),
         "OMP_NUM_THREADS": str(threads),
+        # TensorFlow opens all GPUs in every rank, and the first one would take all their memory.
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     }
     if ranks_here > cores:
         # A rank that waits for a message gives its core to the one that has to send it.

@@ -182,12 +182,14 @@ def test_ranks_divide_the_cores():
     environment = mpirun.rank_environment({}, 2 * cores)
     assert environment["TF_NUM_INTRAOP_THREADS"] == "1"
     assert environment["TF_NUM_INTEROP_THREADS"] == "2"
+    assert environment["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert environment["OMPI_MCA_mpi_yield_when_idle"] == "1"
     assert "OMPI_MCA_mpi_yield_when_idle" not in mpirun.rank_environment({}, cores)
 
 
 def test_one_rank_keeps_all_cores():
     assert "TF_NUM_INTRAOP_THREADS" not in mpirun.rank_environment({}, 1)
+    assert "TF_FORCE_GPU_ALLOW_GROWTH" not in mpirun.rank_environment({}, 1)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ LIMITS = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
     "OMP_NUM_THREADS",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
     "OMPI_MCA_mpi_yield_when_idle",
 )
 
@@ -40,14 +41,15 @@ def test_ranks_of_a_host_divide_its_cores(name):
     cores = hosts.available_cores()
     each = str(max(1, cores // 2))
     crowded = "1" if cores < 2 else "-"
-    assert _limits(**{name: "2"}) == ([each, str(max(2, int(each))), each, crowded], "")
-    assert _limits(**{name: str(cores + 1)}) == (["1", "2", "1", "1"], "")
+    assert _limits(**{name: "2"}) == ([each, str(max(2, int(each))), each, "true", crowded], "")
+    assert _limits(**{name: str(cores + 1)}) == (["1", "2", "1", "true", "1"], "")
     assert _limits(**{name: "1"}) == (["-"] * len(LIMITS), "")
 
 
 def test_what_the_user_set_is_kept():
-    said, _ = _limits(OMPI_COMM_WORLD_LOCAL_SIZE="99", OMP_NUM_THREADS="7")
-    assert said == ["1", "2", "7", "1"]
+    own = {"OMP_NUM_THREADS": "7", "TF_FORCE_GPU_ALLOW_GROWTH": "false"}
+    said, _ = _limits(OMPI_COMM_WORLD_LOCAL_SIZE="99", **own)
+    assert said == ["1", "2", "7", "false", "1"]
 
 
 def test_a_launcher_that_tells_nothing_is_named():

@@ -244,10 +244,11 @@ def test_every_environment_variable_is_documented():
     """A string of the code that looks like a variable's name stands in the table of settings."""
     rows = re.findall(r"^\| (`[A-Z].*?) \|", (ROOT / "docs/settings.md").read_text(), re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    name = re.compile(r'"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+|(?:OMPI|PRTE)_MCA_\w+)"')
     named = set()
     for source in [*_cc_files(), *_python_modules()]:
         if source.name != "_build_info.py":
-            named |= set(re.findall(r'"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)"', source.read_text()))
+            named |= set(name.findall(source.read_text()))
     own = {name for name in documented if name.startswith("TF_ADASUM_")}
     assert named - _EXPORTED_ONLY - _NO_VARIABLES <= documented
     assert own <= named

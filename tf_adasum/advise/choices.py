@@ -62,7 +62,7 @@ def batch_for(batch: int, computation: float, overhead: float, scale: float) -> 
 def rate_for(ranks: int, model: keras.Model) -> str:
     """What to multiply one worker's rate by, with Adasum.
 
-    Measured for 8 and 32 workers (docs/results.md, section 4): SGD with and without momentum keep
+    Measured for 8 and 32 workers (docs/results.md, section 8): SGD with and without momentum keep
     their rate. Adam and LAMB take 2 and 4 times theirs in delta mode, 4 and 16 times in gradient
     mode: the square root of N / 2, and N / 2. Beyond 32 nothing was measured: "x4+".
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_adasum.collectives import native
 from tf_adasum.collectives.refusals import refusal
 
-# Opt-in: the path over GPUs was compiled, but has not yet run on one (docs/gpu.md).
+# Opt-in: nothing has run between two GPUs yet (docs/gpu.md).
 _VARIABLE = "TF_ADASUM_GPU"
 
 
