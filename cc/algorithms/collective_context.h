@@ -30,6 +30,8 @@ struct LeafScratch {
   Scratch receive;  // the receive buffer, for peers whose memory can't be read
   // The moments of one level, own and a peer's.
   std::vector<Moments> moments, their_moments;
+  // The inner products that this leaf has taken, and those of all leaves.
+  std::vector<double> grams, grams_of_leaves;
   NormsScratch norms;
   PeerStores stores;
   CrossMemoryPolicy cross_memory;

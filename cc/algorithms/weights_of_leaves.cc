@@ -9,12 +9,14 @@
 namespace adasum {
 namespace {
 
-// In the order of the leaves, so that all have the same bits.
-std::vector<double> SumOverLeaves(Transport& transport, std::vector<double> grams) {
+// In the order of the leaves, so that all have the same bits. The sums take the place of the grams.
+void SumOverLeaves(Transport& transport, LeafScratch& scratch) {
+  std::vector<double>& grams = scratch.grams;
+  std::vector<double>& all = scratch.grams_of_leaves;
   const int rank = transport.rank(), size = transport.size();
   const size_t count = grams.size();
   const int64_t num_bytes = static_cast<int64_t>(count * sizeof(double));
-  std::vector<double> all(size * count);
+  all.resize(size * count);
   auto send = [&](int peer) { return Send{peer, grams.data(), num_bytes}; };
   auto receive = [&](int peer) { return Recv{peer, &all[peer * count], num_bytes}; };
   // What is sent alone waits for its receiver elsewhere.
@@ -28,9 +30,8 @@ std::vector<double> SumOverLeaves(Transport& transport, std::vector<double> gram
     });
   }
   std::copy(grams.begin(), grams.end(), all.begin() + rank * count);
-  std::vector<double> sums(all.begin(), all.begin() + count);
-  for (size_t i = count; i < all.size(); ++i) sums[i % count] += all[i];
-  return sums;
+  std::copy(all.begin(), all.begin() + count, grams.begin());
+  for (size_t i = count; i < all.size(); ++i) grams[i % count] += all[i];
 }
 
 }  // namespace
@@ -40,10 +41,12 @@ bool WeightsOfLeaves(const LeafTensors& tensors, const CollectiveContext& contex
                      std::vector<double>* weights) {
   const int size = context.transport.size();
   const int64_t num_segments = tensors.segments.size();
-  grams = SumOverLeaves(context.transport, std::move(grams));
+  // In the group's memory: a message that is given up may still be under way (HasAbandoned).
+  context.scratch.grams = std::move(grams);
+  SumOverLeaves(context.transport, context.scratch);
   weights->resize(num_segments * size);
   for (int64_t segment = 0; segment < num_segments; ++segment) {
-    const double* const gram = &grams[segment * GramSize(size)];
+    const double* const gram = &context.scratch.grams[segment * GramSize(size)];
     double* const of_segment = weights->data() + segment * size;
     if (!WeightsOfTree(context.reduction, tree, size, tensors.dtype, gram, of_segment)) {
       return false;

@@ -10,7 +10,8 @@
 
 namespace adasum {
 
-// In a forked child none of these does anything: its groups are its parent's.
+// A forked child's groups are its parent's: OpenGroups has none there, and what takes back an id,
+// or leaves, does nothing.
 
 // Registers a group under an id that is unique in this process, for ops to find.
 int64_t Register(std::shared_ptr<Group> group);

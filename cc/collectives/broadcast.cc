@@ -12,7 +12,7 @@ namespace adasum {
 namespace {
 
 // A binomial tree, in ranks counted from the root: rank r hears from r without its lowest bit.
-void SendDownTree(Transport& transport, int root, void* bytes, int64_t num_bytes) {
+void SendMessageDownTree(Transport& transport, int root, void* bytes, int64_t num_bytes) {
   const int size = transport.size();
   const int rank = (transport.rank() - root + size) % size;
   const auto peer = [&](int relative) { return (relative + root) % size; };
@@ -23,6 +23,15 @@ void SendDownTree(Transport& transport, int root, void* bytes, int64_t num_bytes
   for (bit /= 2; bit > 0; bit /= 2) {
     if (rank + bit >= size) continue;
     transport.SendRecv({peer(rank + bit), bytes, num_bytes}, {0, nullptr, 0});
+  }
+}
+
+// In messages that each come within the limit of a wait; the next one is on its way to a rank while
+// that sends the last one on.
+void SendDownTree(Transport& transport, int root, void* bytes, int64_t num_bytes) {
+  for (int64_t done = 0; done < num_bytes; done += kMessageBytes) {
+    const int64_t length = std::min(num_bytes - done, kMessageBytes);
+    SendMessageDownTree(transport, root, static_cast<char*>(bytes) + done, length);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "cc/collectives/chunk_messages.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace adasum {
@@ -50,8 +51,12 @@ void ChunkMessages::AddRecv(const Recv& recv, Chunk memory) {
 
 void ChunkMessages::Exchange(Clock::time_point due, const WaitControl& waits) {
   if (ProgressAll()) return;
-  Backoff backoff(waits, "chunks", FirstMissing());
-  while (Clock::now() < due && !ProgressAll()) backoff.Pause();
+  std::optional<Backoff> backoff;
+  // A wait begins anew with each chunk that has come or gone.
+  for (int64_t seen = -1; Clock::now() < due && !ProgressAll(); backoff->Pause()) {
+    if (num_done_ != seen) backoff.emplace(waits, "chunks", FirstMissing());
+    seen = num_done_;
+  }
 }
 
 bool ChunkMessages::ProgressAll() {
@@ -78,6 +83,7 @@ bool ChunkMessages::ProgressSends(std::vector<Outgoing>& to_peer) {
       message.transfer.reset();
       message.memory.reset();
       message.state = State::kDone;
+      ++num_done_;
     } else {
       num_bytes += message.send.num_bytes;
       ++number;
@@ -93,6 +99,7 @@ bool ChunkMessages::ProgressRecvs(std::vector<Incoming>& from_peer) {
     if (message.transfer->Progress()) {
       message.transfer.reset();
       message.state = State::kDone;
+      ++num_done_;
     } else {
       is_done = false;
     }

@@ -93,7 +93,7 @@ class ChunkMessages {
 
   bool ProgressAll();
   bool ProgressSends(std::vector<Outgoing>& to_peer);
-  static bool ProgressRecvs(std::vector<Incoming>& from_peer);
+  bool ProgressRecvs(std::vector<Incoming>& from_peer);
   // Whom this rank waits for.
   int FirstMissing() const;
 
@@ -101,6 +101,7 @@ class ChunkMessages {
   // Of each peer, by index.
   std::vector<std::vector<Outgoing>> outgoing_;
   std::vector<std::vector<Incoming>> incoming_;
+  int64_t num_done_ = 0;  // messages of both kinds
 };
 
 }  // namespace adasum

@@ -1,8 +1,7 @@
 // Reductions in two stages: one reduction inside every host, another one across hosts.
 //
-// 1. The leaves of a host reduce their tensors; each of its ranks gets the host's result, or what
-// it
-//    needs of it for the next stage.
+// 1. The leaves of a host reduce their tensors; each of its ranks gets the host's result, or
+//    what it needs of it for the next stage.
 // 2. The tensors are dealt, in runs of about equal size, to the first q ranks of every host, q
 //    being the fewest ranks that a host has. The k-th ranks of all hosts reduce the k-th run: q
 //    streams leave a host at once, and whole tensors stay together, as Adasum's moments want it.

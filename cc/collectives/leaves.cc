@@ -10,6 +10,12 @@
 #include "cc/transport/traced_transport.h"
 
 namespace adasum {
+namespace {
+
+// Of several processes: pairs of more have not enough lanes.
+constexpr int kMostReplicas = 63;
+
+}  // namespace
 
 void Leaves::Open(const LeafNumbers& numbers) {
   // The same on all ranks: they run the same requests in the same order.
@@ -20,6 +26,13 @@ void Leaves::Open(const LeafNumbers& numbers) {
     is_open = is_open && needed[process] == replicas_open_[process];
   }
   if (is_open) return;
+  for (int process = 0; process < processes_.size() && processes_.size() > 1; ++process) {
+    if (needed[process] <= kMostReplicas) continue;
+    throw Error::Common(ErrorCode::kInvalidArgument,
+                        "Expected at most " + std::to_string(kMostReplicas) +
+                            " replicas in a process. Received: " + std::to_string(needed[process]) +
+                            " on rank " + std::to_string(process) + ". Start more processes.");
+  }
   std::string failure;
   try {
     threads_.Grow(needed[processes_.rank()]);

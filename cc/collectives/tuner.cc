@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -103,6 +104,10 @@ class Tuner {
         settings_(context.topology.tuning),
         file_(settings_.path),
         kind_(HostKind(context.topology)) {}
+  // Peers may still write to what it reduced: that stays until the process ends.
+  ~Tuner() {
+    if (all_.HasAbandoned()) measurement_.release();
+  }
 
   Tuning Choose() {
     const Clock::time_point begin = Clock::now();
@@ -143,17 +148,18 @@ class Tuner {
 
   Tuning Measure() {
     SubsetTransport host(&all_, HostOf(all_.rank(), context_.topology.hosts));
-    std::optional<Measurement> measurement;
-    if (host.size() > 1) measurement.emplace(host, context_.topology.instruction_set);
+    if (host.size() > 1) {
+      measurement_ = std::make_unique<Measurement>(host, context_.topology.instruction_set);
+    }
     // The first ones find cold memory; the quickest says for how many there is time.
-    double once = measurement ? 1e9 : 0;
-    for (int i = 0; i < 5 && measurement; ++i) once = std::min(once, measurement->Time(Tuning()));
+    double once = measurement_ ? 1e9 : 0;
+    for (int i = 0; i < 5 && measurement_; ++i) once = std::min(once, measurement_->Time(Tuning()));
     const double round = SlowestOf({once})[0] * static_cast<double>(Candidates().size());
     const int num_rounds = static_cast<int>(std::min(kMostSeconds / round, kMostRounds));
     if (num_rounds < kLeastRounds) return Tuning();
-    for (int i = 0; i < num_rounds && measurement; ++i) measurement->Round();
-    const std::vector<double> seconds =
-        SlowestOf(measurement ? measurement->seconds() : std::vector<double>(Candidates().size()));
+    for (int i = 0; i < num_rounds && measurement_; ++i) measurement_->Round();
+    const std::vector<double> seconds = SlowestOf(
+        measurement_ ? measurement_->seconds() : std::vector<double>(Candidates().size()));
     const auto best = std::min_element(seconds.begin(), seconds.end());
     return *best < kClearlyBetter * seconds[0] ? Candidates()[best - seconds.begin()] : Tuning();
   }
@@ -190,6 +196,7 @@ class Tuner {
   const TuningSettings& settings_;
   const TuningFile file_;
   const std::string kind_;
+  std::unique_ptr<Measurement> measurement_;  // null on a host with one rank
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -16,6 +15,7 @@
 #include "cc/compression/keys.h"
 #include "cc/compression/typed_codec.h"
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 
 namespace adasum {
 
@@ -141,9 +141,8 @@ class PairsCodec : public TypedCodec<T> {
 template <template <typename> class C>
 std::unique_ptr<Codec> MakeWithFraction(const std::string& argument, DType dtype,
                                         const CodecKernels& kernels) {
-  char* end = nullptr;
-  const double fraction = std::strtod(argument.c_str(), &end);
-  if (argument.empty() || *end != '\0' || !(fraction > 0 && fraction <= 1)) return nullptr;
+  double fraction = 0;
+  if (!ParseNumber(argument, &fraction) || !(fraction > 0 && fraction <= 1)) return nullptr;
   if (dtype == DType::kFloat32) return std::make_unique<C<float>>(fraction, kernels);
   return std::make_unique<C<double>>(fraction, kernels);
 }

@@ -32,6 +32,7 @@
 #include "cc/compression/sketch_hashes.h"
 #include "cc/compression/typed_codec.h"
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 
 namespace adasum {
 namespace {
@@ -216,17 +217,20 @@ class Sketch : public TypedCodec<T> {
 
 // "FRACTION:SKETCH_FRACTION:ROWS".
 bool Parse(const std::string& text, SketchSettings* settings) {
+  const size_t first = text.find(':');
+  const size_t second = text.find(':', first + 1);
+  if (first == std::string::npos || second == std::string::npos) return false;
+  if (!ParseNumber(text.substr(0, first), &settings->fraction) ||
+      !ParseNumber(text.substr(first + 1, second - first - 1), &settings->sketch_fraction)) {
+    return false;
+  }
+  const char* const rows_text = text.c_str() + second + 1;
   char* end = nullptr;
-  char* last = nullptr;
-  settings->fraction = std::strtod(text.c_str(), &end);
-  if (*end != ':') return false;
-  settings->sketch_fraction = std::strtod(end + 1, &last);
-  if (*last != ':') return false;
-  const int64_t rows = std::strtoll(last + 1, &end, 10);
+  const int64_t rows = std::strtoll(rows_text, &end, 10);
   settings->rows = static_cast<int>(rows);
   const bool are_shares = settings->fraction > 0 && settings->sketch_fraction > 0 &&
                           settings->fraction + settings->sketch_fraction <= 1;
-  return end != last + 1 && *end == '\0' && are_shares && rows >= 1 && rows <= kMostRows;
+  return end != rows_text && *end == '\0' && are_shares && rows >= 1 && rows <= kMostRows;
 }
 
 std::unique_ptr<Codec> Make(const std::string& argument, DType dtype, const CodecKernels& kernels) {

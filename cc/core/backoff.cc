@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 
 namespace adasum {
 namespace {
@@ -64,8 +65,8 @@ void Backoff::Check(Clock::time_point now) const {
   if (IsInterrupted()) throw InterruptedError();
   if (std::chrono::duration<double>(now - start_).count() > waits_.timeouts.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
-                std::string("Waited ") + std::to_string(waits_.timeouts.silence_seconds) +
-                    " s in " + what_ + " for rank " + std::to_string(peer_) +
+                "Waited " + InSeconds(waits_.timeouts.silence_seconds) + " in " + what_ +
+                    " for rank " + std::to_string(peer_) +
                     ", which said nothing. Look at that rank's log; a longer limit is set by "
                     "TF_ADASUM_TIMEOUT_SECONDS.");
   }

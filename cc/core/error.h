@@ -1,4 +1,4 @@
-// The one exception type of the library. It stays inside the library: ops/ slots it into a
+// The one exception type of the library. It stays inside the library: ops/ turns it into a
 // Status and python/ into a Python exception, so that none crosses an ABI border.
 #ifndef ADASUM_CORE_ERROR_H_
 #define ADASUM_CORE_ERROR_H_

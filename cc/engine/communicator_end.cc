@@ -47,8 +47,12 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
 void Communicator::AwaitUnderWay(double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  while (state_ && state_->HasUnderWay() && Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  try {
+    while (state_ && state_->HasUnderWay() && Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } catch (const Error&) {
+    // A rank that they go to has ended: there is nobody to wait for.
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "cc/arena/heap_size.h"
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -41,9 +42,12 @@ void ReadSwitch(const char* variable, bool* is_on) {
 void ReadSeconds(const char* variable, double* seconds) {
   const std::string text = Value(variable);
   if (text.empty()) return;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !(value > 0)) Refuse(variable, "a positive number of seconds", text);
+  // Every wait has a limit; 31 years, and clocks can count it.
+  constexpr double kMost = 1e9;
+  double value = 0;
+  if (!ParseNumber(text, &value) || !(value > 0 && value <= kMost)) {
+    Refuse(variable, "a positive number of seconds, at most 1e9", text);
+  }
   *seconds = value;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 #include "cc/engine/rank_state.h"
 #include "cc/transport/dissemination.h"
 #include "cc/transport/gather.h"
@@ -98,8 +99,8 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
     std::string name = first.name() == NameOf(first.signature()) ? "" : "'" + first.name() + "' ";
     of_rank.push_back(name + first.signature());
   }
-  return "Expected all ranks to come to the same operation, waited " + std::to_string(seconds) +
-         " s. Received: " + Describe(of_rank) +
+  return "Expected all ranks to come to the same operation, waited " + InSeconds(seconds) +
+         ". Received: " + Describe(of_rank) +
          ". Each waits there for the others. Make every rank issue the same named operations (in "
          "any order): no rank may read a metric, stop training or run out of batches by itself.";
 }

@@ -49,10 +49,11 @@ struct Request {
   // Runs on the communication thread once all ranks agreed; may throw Error. Unless that is common,
   // the communicator can't be used afterwards.
   std::function<void(RequestContext&)> run;
-  // Called on the thread that carries out requests or, after Close, on the caller's. Everything
+  // Called on the thread that carries out requests or, where these fail together, on that which
+  // closes or interrupts the communicator; after Close on the caller's. Everything
   // that `run` points to must stay until then.
   Done done;
-  // Set by Enqueue.
+  // Set by the queue.
   Timeline::Clock::time_point enqueued = {};
   // Asked before ranks agree, on the thread that carries out requests: does what can be done
   // without them and returns true, or returns false. Empty where all need the others.

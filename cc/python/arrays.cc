@@ -113,16 +113,13 @@ void CheckApart(int rank, const AllreduceTensors& tensors) {
 
 }  // namespace
 
-void AllreduceArrays(Communicator& communicator, const py::object& arrays,
+void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
                      const std::string& reduction, const std::string& name) {
-  const bool is_one = py::isinstance<py::array>(arrays);
-  // What the caller has a list of stays until the end, whatever becomes of the list.
-  const py::tuple kept = is_one ? py::tuple() : py::tuple(arrays);
-  const bool is_none = !is_one && kept.empty();
+  const bool is_none = arrays.empty();
   if (is_none && communicator.size() == 1) return;
   // A rank without arrays takes part by one without elements: ranks that have some hear of it, and
   // don't meet its next call.
-  const size_t count = is_one || is_none ? 1 : kept.size();
+  const size_t count = is_none ? 1 : arrays.size();
   const int rank = communicator.rank();
   // Its vectors keep their memory from call to call: to take it anew takes as long as a message.
   thread_local AllreduceTensors tensors{"", "", DType::kFloat32, {}, {{}}, {}};
@@ -136,9 +133,7 @@ void AllreduceArrays(Communicator& communicator, const py::object& arrays,
     tensors.shapes[0] = {0};
     tensors.inputs[0][0] = tensors.outputs[0] = nullptr;
   }
-  for (size_t i = 0; !is_none && i < count; ++i) {
-    Add(rank, is_one ? py::handle(arrays) : py::handle(kept[i]), i, &tensors);
-  }
+  for (size_t i = 0; i < arrays.size(); ++i) Add(rank, arrays[i], i, &tensors);
   CheckApart(rank, tensors);
   ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", tensors.dtype); });
   py::gil_scoped_release no_lock;

@@ -12,7 +12,7 @@ namespace adasum {
 
 // Reduces an array, or a list of arrays of one dtype, over all ranks, on the calling thread and
 // without the interpreter's lock. Throws Error.
-void AllreduceArrays(Communicator& communicator, const pybind11::object& arrays,
+void AllreduceArrays(Communicator& communicator, const pybind11::tuple& arrays,
                      const std::string& reduction, const std::string& name);
 
 }  // namespace adasum

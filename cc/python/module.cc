@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "cc/arithmetic/instruction_sets.h"
 #include "cc/bootstrap/mpi_contexts_in_use.h"
@@ -48,13 +49,14 @@ class PyCommunicator {
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::object& arrays, const std::string& reduction,
                        const std::string& name) {
+    // What the caller has a list or a generator of stays until the end, whatever becomes of that.
+    py::tuple kept = py::isinstance<py::array>(arrays) ? py::make_tuple(arrays) : py::tuple(arrays);
     try {
-      adasum::AllreduceArrays(group_->communicator(), arrays, reduction, name);
+      adasum::AllreduceArrays(group_->communicator(), kept, reduction, name);
     } catch (const Error& error) {
       if (error.needs_memory_kept()) {
         // Until the process ends.
-        const bool is_one = py::isinstance<py::array>(arrays);
-        (is_one ? py::object(arrays) : py::object(py::tuple(arrays))).release();
+        kept.release();
         new std::shared_ptr<Group>(group_);
       }
       throw;
@@ -100,7 +102,11 @@ std::vector<GroupWait> Waiting() {
 
 void AddToTimeline(int64_t id, const std::string& name, double seconds) {
   using Clock = Timeline::Clock;
-  Timeline* timeline = FindGroup(id)->communicator().timeline();
+  // It may have been closed since it was seen to wait.
+  const std::map<int64_t, std::shared_ptr<Group>> groups = OpenGroups();
+  const auto group = groups.find(id);
+  if (group == groups.end()) return;
+  Timeline* timeline = group->second->communicator().timeline();
   if (timeline == nullptr) return;
   const std::chrono::duration<double> length(seconds);
   timeline->Add(name, Clock::now() - std::chrono::duration_cast<Clock::duration>(length), -1, 0);

@@ -76,10 +76,13 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
   for (const auto& end : ends) addresses.push_back(end->Address());
   const std::vector<std::vector<std::string>> all = GatherLists(ranks, addresses);
   std::vector<std::string> on_host;  // in the order of the ranks
+  std::vector<int> names;            // whose ends these are
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (first_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
+    names.insert(names.end(), all[rank].size(), static_cast<int>(rank));
   }
+  for (const auto& end : ends) end->NameRanks(names);
   if (!ends.empty()) answer = Connect(ends, on_host, wanted);
   const std::vector<std::string> answers = GatherTexts(ranks, answer);
   bool all_can = true, share_tensors = true, copy_tensors = true;

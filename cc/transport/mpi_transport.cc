@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "cc/core/error.h"
@@ -44,8 +45,8 @@ void MpiTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
 
 int MpiTransport::Tag(int receiver, int lane) const {
   if (lane >= kMaxLanes) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "Expected at most 63 replicas in a process. Received: more. Start more processes.");
+    throw Error(ErrorCode::kInternal, "Expected a lane below " + std::to_string(kMaxLanes) +
+                                          ". Received: " + std::to_string(lane));
   }
   return members_[receiver].context * kMaxLanes + lane;
 }
@@ -87,12 +88,20 @@ MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const 
   Recv posted_recv = recv;
   if (sent_) posted_send.bytes = std::memcpy(sent_.get(), send.bytes, send.num_bytes);
   if (received_) posted_recv.bytes = received_.get();
-  transport->Post(posted_recv, part_bytes, &requests_);
-  transport->Post(posted_send, part_bytes, &requests_);
+  try {
+    transport->Post(posted_recv, part_bytes, &requests_);
+    transport->Post(posted_send, part_bytes, &requests_);
+  } catch (...) {
+    GiveUp();  // what was posted before
+    throw;
+  }
 }
 
 MpiTransport::Pending::~Pending() {
-  if (is_done_) return;
+  if (!is_done_) GiveUp();
+}
+
+void MpiTransport::Pending::GiveUp() {
   for (MPI_Request& request : requests_) {
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }

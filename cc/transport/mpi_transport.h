@@ -78,6 +78,7 @@ class MpiTransport : public Transport {
     // Null for the caller's.
     static std::unique_ptr<char[]> OwnOf(int64_t num_bytes, Memory memory);
     int TestAll(int* done);
+    void GiveUp();
 
     MpiTransport* transport_;
     Recv recv_;

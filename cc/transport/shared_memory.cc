@@ -18,14 +18,44 @@ namespace {
   throw Error(ErrorCode::kInternal, call + ": " + std::strerror(errno));
 }
 
+// Above the numbers that programs close without having opened them, such as those of a daemon.
+constexpr int kLeastDescriptor = 100;
+
+int MovedUp(int fd) {
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, kLeastDescriptor);
+  if (high < 0) return fd;
+  close(fd);
+  return high;
+}
+
 }  // namespace
+
+SharedMemory::SharedMemory(int fd) : fd_(MovedUp(fd)) {
+  struct stat status;
+  if (fstat(fd_, &status) != 0) ThrowErrno("fstat of shared memory");
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
+
+bool SharedMemory::HasOwnFile() const {
+  struct stat status;
+  return fstat(fd_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
+void SharedMemory::CheckOwnFile() const {
+  if (HasOwnFile()) return;
+  throw Error(ErrorCode::kInternal,
+              "Expected descriptor " + std::to_string(fd_) +
+                  " to be that of shared memory. Received: another file, or none. The program has "
+                  "closed a descriptor that it did not open: let it close its own alone.");
+}
 
 std::unique_ptr<SharedMemory> SharedMemory::Create(int64_t num_bytes) {
   int fd = memfd_create("tf_adasum", MFD_CLOEXEC);
   if (fd < 0) ThrowErrno("memfd_create");
   std::unique_ptr<SharedMemory> memory(new SharedMemory(fd));
   // Anybody's otherwise, who gets so far as to see our descriptors.
-  if (fchmod(fd, S_IRUSR | S_IWUSR) != 0) ThrowErrno("fchmod of shared memory");
+  if (fchmod(memory->fd_, S_IRUSR | S_IWUSR) != 0) ThrowErrno("fchmod of shared memory");
   memory->Grow(num_bytes);
   return memory;
 }
@@ -36,18 +66,19 @@ std::unique_ptr<SharedMemory> SharedMemory::OpenOf(int64_t pid, int fd, Pages pa
   if (opened < 0) ThrowErrno("open " + path);
   std::unique_ptr<SharedMemory> memory(new SharedMemory(opened));
   struct stat status;
-  if (fstat(opened, &status) != 0) ThrowErrno("fstat " + path);
+  if (fstat(memory->fd_, &status) != 0) ThrowErrno("fstat " + path);
   memory->Map(status.st_size, pages);
   return memory;
 }
 
 SharedMemory::~SharedMemory() {
   if (base_ != nullptr) munmap(base_, size_);
-  close(fd_);
+  if (HasOwnFile()) close(fd_);
 }
 
 void SharedMemory::Grow(int64_t num_bytes) {
   if (num_bytes <= size_) return;
+  CheckOwnFile();
   if (ftruncate(fd_, num_bytes) != 0) {
     ThrowErrno("ftruncate of shared memory to " + std::to_string(num_bytes) + " bytes");
   }
@@ -56,6 +87,7 @@ void SharedMemory::Grow(int64_t num_bytes) {
 
 void SharedMemory::Follow(int64_t num_bytes) {
   if (num_bytes <= size_) return;
+  CheckOwnFile();
   // Behind its end a file has no memory: who reads there is killed.
   struct stat status;
   if (fstat(fd_, &status) != 0) ThrowErrno("fstat of shared memory");

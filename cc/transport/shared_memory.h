@@ -35,10 +35,15 @@ class SharedMemory {
   void Follow(int64_t num_bytes);
 
  private:
-  explicit SharedMemory(int fd) : fd_(fd) {}
+  // Owns the descriptor. Throws Internal if it is none.
+  explicit SharedMemory(int fd);
+  // A program may close what it did not open, and the number may then be another file's.
+  bool HasOwnFile() const;
+  void CheckOwnFile() const;
   void Map(int64_t num_bytes, Pages pages = Pages::kAtOnce);
 
   int fd_;
+  uint64_t device_ = 0, inode_ = 0;  // of the file
   char* base_ = nullptr;
   int64_t size_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -95,7 +96,8 @@ std::unique_ptr<SharedMemory> OpenFile(int64_t pid, const FileAddress& address,
 }  // namespace
 
 ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
-    : rank_(rank), waits_(waits), token_(RandomToken()), peers_(size) {
+    : rank_(rank), names_(size), waits_(waits), token_(RandomToken()), peers_(size) {
+  std::iota(names_.begin(), names_.end(), 0);
   own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
   std::memcpy(own_->base(), &token_, sizeof(token_));
   newest_begin_ = newest_end_ = WorkspaceBegin();
@@ -115,21 +117,21 @@ std::string ShmTransport::Address() const {
 void ShmTransport::Connect(const std::vector<std::string>& addresses) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    const ShmAddress address = ParseAddress(addresses[peer], peer);
-    peers_[peer].process = ProcessMemory(address.pid, peer);
-    peers_[peer].memory =
-        OpenFile(address.pid, address.file, SharedMemory::Pages::kAtOnce, WorkspaceBegin(), peer);
+    const ShmAddress address = ParseAddress(addresses[peer], names_[peer]);
+    peers_[peer].process = ProcessMemory(address.pid, names_[peer]);
+    peers_[peer].memory = OpenFile(address.pid, address.file, SharedMemory::Pages::kAtOnce,
+                                   WorkspaceBegin(), names_[peer]);
   }
 }
 
 bool ShmTransport::MapArenas(const std::vector<std::string>& addresses) {
   try {
     for (int rank = 0; rank < size(); ++rank) {
-      const ShmAddress address = ParseAddress(addresses[rank], rank);
+      const ShmAddress address = ParseAddress(addresses[rank], names_[rank]);
       if (address.arena.fd < 0) return false;
       if (rank == rank_) continue;
-      peers_[rank].arena =
-          OpenFile(address.pid, address.arena, SharedMemory::Pages::kOnUse, kHeaderBytes, rank);
+      peers_[rank].arena = OpenFile(address.pid, address.arena, SharedMemory::Pages::kOnUse,
+                                    kHeaderBytes, names_[rank]);
     }
   } catch (const Error&) {
     return false;  // for lack of addresses, say; what is packed finds its way
@@ -141,7 +143,7 @@ bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) con
   try {
     for (int rank = 0; rank < size(); ++rank) {
       if (rank == rank_) continue;
-      const ShmAddress address = ParseAddress(addresses[rank], rank);
+      const ShmAddress address = ParseAddress(addresses[rank], names_[rank]);
       uint64_t token = 0;
       // Who may read may write. Another process under this id has no such token there.
       peers_[rank].process.Fetch({{&token, address.token_address, sizeof(token)}});
@@ -162,7 +164,7 @@ int64_t ShmTransport::Locate(const void* bytes, int64_t num_bytes) const {
 void* ShmTransport::Located(int peer, int64_t location, int64_t num_bytes) {
   const SharedMemory& arena = *peers_[peer].arena;
   if (location < 0 || location > arena.size() - num_bytes) {
-    RefuseBytes(peer, "bytes of its arena of " + std::to_string(arena.size()),
+    RefuseBytes(names_[peer], "bytes of its arena of " + std::to_string(arena.size()),
                 "an offset of " + std::to_string(location));
   }
   return arena.base() + location;
@@ -214,7 +216,7 @@ int64_t ShmTransport::TryTake(int rank, void* bytes, int64_t most_bytes) {
   if (box->num_put.load(std::memory_order_acquire) == peer.num_received) return kNone;
   const int64_t num_bytes = box->num_bytes;
   if (num_bytes < 0 || num_bytes > most_bytes) {
-    RefuseBytes(rank, "at most " + std::to_string(most_bytes) + " bytes",
+    RefuseBytes(names_[rank], "at most " + std::to_string(most_bytes) + " bytes",
                 std::to_string(num_bytes));
   }
   std::memcpy(bytes, box->payload, num_bytes);
@@ -233,7 +235,7 @@ bool ShmTransport::HasArrived() {
 void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
   Backoff backoff(waits_, "an exchange of shared memory",
-                  recv.num_bytes > 0 ? recv.peer : send.peer);
+                  names_[recv.num_bytes > 0 ? recv.peer : send.peer]);
   while (!pending.Progress()) pending.has_moved() ? backoff.Restart() : backoff.Pause();
 }
 
@@ -243,12 +245,12 @@ void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* recei
   // All boxes are filled before any wait, so that the last rank to come waits for nobody.
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
-    Backoff backoff(waits_, "an exchange", peer);
+    Backoff backoff(waits_, "an exchange", names_[peer]);
     while (!TryPut(peer, bytes, num_bytes)) backoff.Pause();
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + size() - step) % size();
-    Backoff backoff(waits_, "an exchange", peer);
+    Backoff backoff(waits_, "an exchange", names_[peer]);
     for (;;) {
       num_received[peer] = TryTake(peer, received + peer * kSwapBytes, kSwapBytes);
       if (num_received[peer] != kNone) break;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/backoff.h"
@@ -30,6 +31,8 @@ class ShmTransport : public Transport {
   // Opens the files of all ranks; addresses[rank()] is ignored. Throws Internal if one can't be
   // opened or is not what its address says.
   void Connect(const std::vector<std::string>& addresses);
+  // What errors call the ranks, where these are not all of the job.
+  void NameRanks(std::vector<int> names) { names_ = std::move(names); }
   // Maps the arenas of all ranks. Returns false if one has none, or it can't be mapped; the ranks
   // share tensors if all of them say so.
   bool MapArenas(const std::vector<std::string>& addresses);
@@ -121,6 +124,7 @@ class ShmTransport : public Transport {
   int64_t WorkspaceBegin() const;
 
   const int rank_;
+  std::vector<int> names_;
   const WaitControl& waits_;
   const uint64_t token_;  // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 
 namespace adasum {
 
@@ -27,8 +28,9 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (inbox.from[from].is_full != is_full && waited.count() > waits_.timeouts.silence_seconds) {
       throw Error(ErrorCode::kDeadlineExceeded,
-                  "Waited " + std::to_string(waits_.timeouts.silence_seconds) +
-                      " s for another replica of this process, leaf " + std::to_string(from));
+                  "Waited " + InSeconds(waits_.timeouts.silence_seconds) +
+                      " for another replica of this process, leaf " + std::to_string(from) +
+                      ". A longer limit is set by TF_ADASUM_TIMEOUT_SECONDS.");
     }
   }
 }

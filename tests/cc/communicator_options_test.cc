@@ -3,8 +3,10 @@
 #include "cc/engine/communicator_options.h"
 
 #include <cstdlib>
+#include <locale>
 
 #include "cc/core/error.h"
+#include "cc/core/numbers.h"
 #include "tests/cc/check.h"
 
 namespace adasum {
@@ -60,6 +62,26 @@ TEST(EveryVariableSetsItsOption) {
   CHECK_EQ(With("TF_ADASUM_TIMELINE", "/tmp/trace").timeline, "/tmp/trace");
 }
 
+// A program may set the locale of its user, in which 0.5 is 0,5.
+class Commas : public std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+};
+
+TEST(NumbersAreReadAndWrittenAlikeInEveryLocale) {
+  const std::locale before = std::locale::global(std::locale(std::locale(), new Commas));
+  double number = 0;
+  CHECK_TRUE(ParseNumber("0.5", &number));
+  CHECK_EQ(number, 0.5);
+  CHECK_TRUE(ParseNumber("1e-05", &number));
+  CHECK_EQ(number, 1e-5);
+  CHECK_EQ(InSeconds(0.5) + ", " + InSeconds(600), "0.5 s, 600 s");
+  for (const char* text : {"", "0,5", "half", "0.5 ", "nan", "inf", "1e999"}) {
+    Scope scope(text);
+    CHECK_TRUE(!ParseNumber(text, &number));
+  }
+  std::locale::global(before);
+}
+
 TEST(ChunksAreWholeCacheLines) {
   CHECK_EQ(With("TF_ADASUM_CUDA_STEP_BYTES", "1").cuda.chunk_bytes, int64_t{256});
   CHECK_EQ(With("TF_ADASUM_CUDA_STEP_BYTES", "5000").cuda.chunk_bytes, int64_t{5120});
@@ -81,6 +103,9 @@ TEST(WrongValuesAreRefusedWithTheirVariable) {
   const std::pair<const char*, const char*> wrong[] = {
       {"TF_ADASUM_TIMEOUT_SECONDS", "0"},
       {"TF_ADASUM_TIMEOUT_SECONDS", "5x"},
+      {"TF_ADASUM_TIMEOUT_SECONDS", "inf"},
+      {"TF_ADASUM_TIMEOUT_SECONDS", "1e10"},
+      {"TF_ADASUM_TIMEOUT_SECONDS", " 5"},
       {"TF_ADASUM_MISMATCH_SECONDS", "-1"},
       {"TF_ADASUM_MISMATCH_SECONDS", "nan"},
       {"TF_ADASUM_CORES", "0"},

@@ -124,6 +124,24 @@ TEST(ReplicasOfSeveralProcessesAgainstTheTree) {
   }
 }
 
+// Of one process any number, of several as many as can be told apart; refused on all ranks, which
+// may go on.
+TEST(TooManyReplicasOfSeveralProcessesAreRefused) {
+  Ranks ranks(Wire::kSharedMemory, 2);
+  const auto reduce = [&](int rank, int num_replicas) {
+    Replicas replicas(DType::kFloat64, num_replicas, {3}, [](int, int64_t) { return 1.0; });
+    const std::string ending = Describe(replicas.Reduce(ranks[rank], "sum"));
+    return std::pair{ending, replicas.outputs[0].Values()};
+  };
+  test::ForEachRank(2, [&](int rank) {
+    const std::string ending = reduce(rank, 64).first;
+    const std::string expected =
+        "Expected at most 63 replicas in a process. Received: 64 on rank 0. Start more processes.";
+    CHECK_TRUE(ending.find(expected) != std::string::npos);
+    CHECK_TRUE(reduce(rank, 2) == (std::pair{std::string(), std::vector<double>(3, 4.0)}));
+  });
+}
+
 // Tensors of more than one block (64 MiB), each block larger than the one before: a replica that
 // is done with a block must not touch what others still read of it.
 TEST(BlocksDoNotOverwriteEachOther) {

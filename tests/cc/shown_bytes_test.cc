@@ -2,6 +2,7 @@
 
 #include "cc/collectives/shown_bytes.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -65,7 +66,7 @@ void CheckHas(const Elements& buffer, int rank, int number) {
   CHECK_EQ(num_wrong, int64_t{0});
 }
 
-// Counts what is put into a workspace.
+// Counts what is put into a workspace, and sees the longest message.
 class WatchedTransport : public CountingTransport {
  public:
   using CountingTransport::CountingTransport;
@@ -73,7 +74,12 @@ class WatchedTransport : public CountingTransport {
     ++num_workspaces;
     return CountingTransport::Workspace(bytes);
   }
+  void SendRecv(const Send& send, const Recv& recv) override {
+    longest = std::max({longest, send.num_bytes, recv.num_bytes});
+    CountingTransport::SendRecv(send, recv);
+  }
   int64_t num_workspaces = 0;
+  int64_t longest = 0;
 };
 
 // Runs body(rank, transport) on all ranks of several worlds; where all lies in reach of all, or may
@@ -120,6 +126,23 @@ TEST(BroadcastFromEveryRoot) {
       for (size_t i = 0; i < buffers.size(); ++i) CheckHas(buffers[i], root, static_cast<int>(i));
     }
   });
+}
+
+// By messages each of which comes within the limit of a wait.
+TEST(LongBroadcastsComeInParts) {
+  const int64_t length = kMessageBytes + 1000;
+  for (int size : {2, 3}) {
+    Scope scope(std::to_string(size) + " ranks");
+    World world(Wire::kCopies, size);
+    ForEachRank(size, [&](int rank) {
+      std::vector<Elements> buffers = MakeBuffers(Where::kApart, rank, {length});
+      Fill(rank, &buffers);
+      WatchedTransport transport(&world.transport(rank));
+      Broadcast(transport, size - 1, {buffers[0].bytes()}, {length});
+      CheckHas(buffers[0], size - 1, 0);
+      CHECK_EQ(transport.longest, kMessageBytes);
+    });
+  }
 }
 
 // The length of the part from one rank to another: any of the above.
