@@ -42,7 +42,7 @@ def main(_) -> None:
         )
     images = np.random.default_rng(0).random((FLAGS.batch, *shape), "float32")
     labels = np.arange(FLAGS.batch)
-    check = DivergenceCheck(adasum.world(), check_every=1)
+    check = DivergenceCheck(adasum.world(), 1, strategy.extended.numbers)
     methods = {
         "step": lambda: model.train_on_batch(images, labels),
         "comparison": lambda: check.count_steps(model),

@@ -256,7 +256,24 @@ def test_nothing_is_lost_for_ever_with_a_state_and_much_without(name):
                 compression=CODECS["sign"],
                 state=compression.SimulatedState([[np.ones(8)]] * 2, CODECS["sign"]),
             ),
-            "Expected a state of shapes [[(9,)], [(9,)]]. Received: [[(8,)], [(8,)]]",
+            "Expected a state of 2 ranks with arrays of [((9,), 'float64')] each. "
+            "Received: [[((8,), 'float64')], [((8,), 'float64')]]",
+        ),
+        (
+            lambda: adasum.simulate(
+                [[np.ones(9)]] * 2,
+                compression=CODECS["sign"],
+                state=compression.SimulatedState([[np.ones(9, "f4")]] * 2, CODECS["sign"]),
+            ),
+            "[((9,), 'float64')] each. Received: [[((9,), 'float32')], [((9,), 'float32')]]",
+        ),
+        (
+            lambda: adasum.simulate(
+                [[np.ones(9)]] * 2,
+                compression=CODECS["sign"],
+                state=compression.SimulatedState([[np.ones(9)]] * 3, CODECS["sign"]),
+            ),
+            "Expected a state of 2 ranks",
         ),
         (
             lambda: adasum.simulate(

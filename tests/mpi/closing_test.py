@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum as adasum
+from tf_adasum.collectives import native
 
 # The long form, of //tests/mpi:many_splits_test, has more than MPI had tags for.
 NUM_SPLITS = int(os.environ.get("NUM_SPLITS", "100"))
@@ -45,6 +46,15 @@ def _run_at_once(*jobs):
         thread.join(timeout=LIMIT_SECONDS)
     assert not any(thread.is_alive() for thread in threads)
     assert failures == []
+
+
+def test_what_is_noted_of_a_closed_one_is_dropped():
+    """By the thread that reports stalls, which may have seen it wait a moment ago."""
+    part = adasum.world().split(0)
+    number = part._lib.id
+    part.close()
+    native.lib.add_to_timeline(number, "stall", 1.0)
+    native.lib.add_to_timeline(10**6, "stall", 1.0)
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])

@@ -131,6 +131,21 @@ def test_ranks_with_unlike_codecs_are_told(compiled):
     check_refused(reduce, tf.ones([2000]), compiled, "allreduce(adasum) by sign", "by float16")
 
 
+def test_encoded_tensors_have_no_gradient():
+    @tf.function
+    def gradient(x):
+        return tf.gradients(adasum.allreduce(x, "mean", compression=CODECS["sign"]), x)
+
+    with pytest.raises(LookupError, match="with compression, which has none"):
+        gradient(tf.ones([2000]))
+
+
+def test_a_state_of_other_tensors_is_refused_on_any_number_of_ranks():
+    state = compression.State([tf.ones([2000])], CODECS["sign"])
+    with pytest.raises(ValueError, match=r"Expected a state of tensors of shapes \['\(2001,\)'\]"):
+        adasum.allreduce(tf.ones([2001]), compression=CODECS["sign"], state=state)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -242,5 +242,14 @@ def test_what_has_no_rows_is_refused():
         tape.watch(values)
         summed = adasum.allreduce(tf.IndexedSlices(values, [0], dense_shape=[3, 2]), "sum")
         total = tf.reduce_sum(summed.values)
-    with pytest.raises(LookupError, match=r"Received: tf\.IndexedSlices, whose allreduce has none"):
+    refused = r"Received: tf\.IndexedSlices, whose allreduce has none"
+    with pytest.raises(LookupError, match=refused):
         tape.gradient(total, values)
+
+    @tf.function
+    def gradient(values):
+        slices = tf.IndexedSlices(values, [0], dense_shape=[3, 2])
+        return tf.gradients(adasum.allreduce(slices, "sum").values, values)
+
+    with pytest.raises(LookupError, match=refused):
+        gradient(tf.ones([1, 2]))

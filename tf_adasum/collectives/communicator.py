@@ -94,9 +94,10 @@ class Communicator:
         with tf.init_scope():
             if not tf.executing_eagerly():
                 return self.new_handle(device)  # in a tf.Graph of TensorFlow 1, one for each op
-            # Eager: one handle for all graphs. It orders the ops inside each of them.
+            # Eager: one handle for all graphs, also of two threads that trace for the first time.
+            # It orders the ops inside each of them.
             if device not in self._handles:
-                self._handles[device] = self.new_handle(device)
+                self._handles.setdefault(device, self.new_handle(device))
             return self._handles[device]
 
     def new_handle(self, device: str = "CPU:0") -> tf.Tensor:

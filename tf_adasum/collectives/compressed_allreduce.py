@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -12,6 +12,7 @@ from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.compression.compression import Compression, work_dtype
 from tf_adasum.collectives.compression.state import State
+from tf_adasum.collectives.gradients import GradientError
 from tf_adasum.collectives.operations import (
     as_tensors,
     check_dtypes,
@@ -59,9 +60,12 @@ def compressed_allreduce(
         reduced = allreduce_replicas([leaf], reduction, communicator, plain_name, name is None)
         for i, tensor in zip(plain, reduced):
             results[i] = tensor
-    if encoded and communicator.size > 1:
-        leaf = [tensors[i] for i in encoded]
-        _check_state(leaf, state)
+    leaf = [tensors[i] for i in encoded]
+    _check_state(leaf, state)
+    if communicator.size == 1:
+        for i in encoded:
+            results[i] = _alone(tensors[i])
+    elif encoded:
         reduced = _reduced(leaf, compression, state, reduction, communicator, name)
         for i, tensor in zip(encoded, reduced):
             results[i] = tensor
@@ -180,10 +184,16 @@ def _check_state(tensors: Sequence[tf.Tensor], state: State | None) -> None:
         raise ValueError(refusal(wanted, given, "Pass State(tensors, compression)."))
 
 
+@tf.custom_gradient
+def _alone(tensor: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+    """What one rank gets, as it is; its gradient is refused as on several."""
+    return tf.identity(tensor), _refuse_gradient
+
+
 @tf.RegisterGradient("AdasumCompressedAllreduce")
-def _refuse_gradient(op: Any, *upstream: Any) -> None:
-    del op, upstream
-    raise LookupError(
+def _refuse_gradient(*unused: Any) -> None:
+    del unused
+    raise GradientError(
         "Expected a gradient through an allreduce of tensors that travel as they are. Received: "
         "one with compression, which has none. Take the gradient first, or leave compression out."
     )

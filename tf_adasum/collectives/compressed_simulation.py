@@ -9,7 +9,7 @@ import numpy as np
 from tf_adasum.collectives import native
 from tf_adasum.collectives.compressed_allreduce import check_reduction
 from tf_adasum.collectives.compression.compression import Compression, work_dtype
-from tf_adasum.collectives.compression.simulated_state import SimulatedState
+from tf_adasum.collectives.compression.simulated_state import SimulatedState, kept_kinds
 from tf_adasum.collectives.refusals import refusal, shown
 
 
@@ -43,7 +43,7 @@ def simulate_compressed(
     encoded = [
         i for i, a in enumerate(arrays) if compression.encodes_elements(a.size, a.dtype.name)
     ]
-    _check_state(ranks, encoded, state)
+    _check_state(ranks, compression, state)
     results: list[list] = [[None] * len(arrays) for _ in ranks]
     for dtype in ("float32", "float64"):
         places = [i for i in encoded if work_dtype(arrays[i].dtype.name) == dtype]
@@ -114,12 +114,19 @@ def _addresses(of_ranks: Sequence[Sequence[np.ndarray]]) -> list[list[int]]:
 
 
 def _check_state(
-    ranks: Sequence[Sequence[np.ndarray]], encoded: Sequence[int], state: SimulatedState | None
+    ranks: Sequence[Sequence[np.ndarray]], compression: Compression, state: SimulatedState | None
 ) -> None:
+    """The library is handed addresses: of other arrays it would write past the end."""
     if state is None:
         return
-    expected = [[arrays[i].shape for i in encoded] for arrays in ranks]
-    received = [[residual.shape for residual in residuals] for residuals in state.residuals]
-    if expected != received:
-        advice = "Pass SimulatedState(inputs, compression)."
-        raise ValueError(refusal(f"a state of shapes {expected}", str(received), advice))
+    expected = kept_kinds(ranks, compression)
+    for kept, of_rank in ((state.residuals, expected[0]), (state.part_residuals, expected[1])):
+        received = [[_kind(array) for array in arrays] for arrays in kept]
+        if received != [of_rank] * len(ranks):
+            advice = "Pass SimulatedState(inputs, compression)."
+            wanted = f"a state of {len(ranks)} ranks with arrays of {of_rank} each"
+            raise ValueError(refusal(wanted, str(received), advice))
+
+
+def _kind(array: np.ndarray) -> tuple[tuple[int, ...], str]:
+    return array.shape, array.dtype.name if array.flags.carray else "no plain array"

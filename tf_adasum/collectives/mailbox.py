@@ -47,7 +47,7 @@ class Mailbox:
 
     def send(self, to: int, message: dict) -> None:
         """Sends a message of at most MOST_BYTES as JSON; returns at once."""
-        data = json.dumps(message).encode()
+        data = json.dumps(message, ensure_ascii=False).encode()
         if len(data) > MOST_BYTES:
             raise ValueError(f"Expected at most {MOST_BYTES} bytes. Received: {len(data)}.")
         self._under_way.append((self._comm.Isend([data, self._mpi.BYTE], to), data))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_adasum.collectives import native
 from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.gradients import GradientError
 from tf_adasum.collectives.operations import (
     check_dtypes,
     indices_by_dtype,
@@ -132,7 +133,7 @@ def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
 @tf.RegisterGradient("AdasumSparseAllreduce")
 def _refuse_gradient(op: Any, *upstream: Any) -> None:
     del op, upstream
-    raise LookupError(
+    raise GradientError(
         "Expected a gradient through an allreduce of dense tensors. Received: tf.IndexedSlices, "
         "whose allreduce has none. Take the gradient first, or pass tf.convert_to_tensor(slices)."
     )

@@ -31,8 +31,24 @@ class Answer(NamedTuple):
 
 def answer(operations: list[str], seconds: float) -> Answer:
     """Returns this rank's answer, short enough for a Mailbox."""
-    names = [name[:_MOST_NAME_BYTES] for name in operations[:_MOST_OPERATIONS]]
+    names = [cut(name, _MOST_NAME_BYTES) for name in operations[:_MOST_OPERATIONS]]
     return Answer(names, seconds, [] if names else _stack())
+
+
+def cut(text: str, most_bytes: int) -> str:
+    """Returns what fits into so many bytes of UTF-8."""
+    return text.encode(errors="replace")[:most_bytes].decode(errors="ignore")
+
+
+def packed(ranks: Iterable[int]) -> str:
+    """Returns ranks in few bytes: a bit each, in hexadecimal digits, 3,000 for 12,000 ranks."""
+    return format(sum(1 << rank for rank in set(ranks)), "x")
+
+
+def unpacked(text: str) -> list[int]:
+    """Returns the ranks that `packed` was given, in their order."""
+    bits = int(text, 16)
+    return [rank for rank in range(bits.bit_length()) if bits >> rank & 1]
 
 
 def stalled(answers: Mapping[int, Answer]) -> tuple[str, float]:
@@ -105,7 +121,7 @@ def _stack() -> list[str]:
     ]
     kept: list[str] = []
     for line in reversed(lines):
-        if sum(map(len, kept)) + len(line) > _MOST_STACK_BYTES:
+        if sum(len(one.encode(errors="replace")) for one in [*kept, line]) > _MOST_STACK_BYTES:
             break
         kept.insert(0, line)
     return kept

@@ -28,6 +28,7 @@ _LOOK_EVERY_SECONDS = 1.0
 _LOOK_SOON_SECONDS = 0.1  # while a roll call is on
 _ANSWER_SECONDS = 3.0  # that a rank has to answer
 _STIR_SECONDS = 5.0  # that a rank has to begin the roll call
+_MOST_LINE_BYTES = 1000  # of the report, for the timelines
 _SAME_STALL_SECONDS = 1.5  # starts of one and the same wait, seen from two ranks, are closer
 
 Group = tuple[int, int]  # its name on all ranks
@@ -70,6 +71,7 @@ class StallWatch:
         # The operation that was told last, and since when it had waited.
         self._said: dict[Group, tuple[str, float]] = {}
         self._look_soon_until = 0.0
+        self._has_failed = False
         self._home = os.getpid()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="tf_adasum-stalls", daemon=True)
@@ -83,12 +85,23 @@ class StallWatch:
 
     def _watch(self) -> None:
         while not self._ends.wait(self._pause()):
-            waits = {wait.group: wait for wait in native.lib.waiting()}
-            for sender, message in self._mailbox.receive():
-                self._take(sender, message, waits)
-            self._report_own(waits)
-            for group in list(self._roll_calls):
-                self._conclude(group)
+            try:
+                self._look()
+            except Exception as error:
+                if not self._has_failed:
+                    self._say(f"stall reports may be incomplete: {error}")
+                self._has_failed = True
+
+    def _look(self) -> None:
+        waits = {wait.group: wait for wait in native.lib.waiting()}
+        for sender, message in self._mailbox.receive():
+            self._take(sender, message, waits)
+        self._report_own(waits)
+        for group in list(self._roll_calls):
+            self._conclude(group)
+
+    def _say(self, text: str) -> None:
+        print(f"tf_adasum: rank {self._mailbox.rank}: {text}", file=sys.stderr, flush=True)
 
     def _pause(self) -> float:
         is_soon = time.monotonic() < self._look_soon_until
@@ -110,7 +123,8 @@ class StallWatch:
             holder = holders[stall.num_asked]
             stall.num_asked += 1
             stall.ask_next = now + _STIR_SECONDS
-            self._send(holder, {"call": group, "ranks": holders}, waits)
+            ranks = stall_report.packed(holders)
+            self._send(holder, {"call": group, "ranks": ranks}, waits)
 
     def _send(self, to: int, message: dict, waits: dict) -> None:
         if to == self._mailbox.rank:
@@ -120,7 +134,8 @@ class StallWatch:
 
     def _take(self, sender: int, message: dict, waits: dict) -> None:
         if "call" in message:
-            self._call(tuple(message["call"]), message["ranks"], waits)
+            ranks = stall_report.unpacked(message["ranks"])
+            self._call(tuple(message["call"]), ranks, waits)
         elif "where" in message:
             self._answer(sender, tuple(message["where"]), waits)
         elif "here" in message:
@@ -156,12 +171,12 @@ class StallWatch:
             return  # it went on meanwhile, or a rank that came later has asked
         self._said[group] = operation, start
         text = stall_report.text(call.answers, call.ranks, self._places)
-        print(f"tf_adasum: rank {self._mailbox.rank}: {text}", file=sys.stderr, flush=True)
-        line = text.partition("\n")[0]
+        self._say(text)
+        line = stall_report.cut(text.partition("\n")[0], _MOST_LINE_BYTES)
         waits = {wait.group: wait for wait in native.lib.waiting()}
         for rank, answer in call.answers.items():
             if answer.operations:
-                self._send(rank, {"report": group, "text": line[:1000]}, waits)
+                self._send(rank, {"report": group, "text": line}, waits)
 
     def _is_said(self, group: Group, operation: str, start: float) -> bool:
         said, since = self._said.get(group, ("", -math.inf))

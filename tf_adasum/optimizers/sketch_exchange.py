@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 from typing_extensions import override
 
+from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.optimizers.exchanges import local_results
@@ -119,7 +120,8 @@ class SketchExchange(Exchange):
     def _reduced(self, strategy, of_variables, reduction: str, what: str) -> list[tf.Tensor]:
         """Reduces tensors, a list of each variable's local replicas."""
         leaves, extended = list(zip(*of_variables)), strategy.extended
-        name = f"{self._optimizer.name}/{what}"
+        # Keras numbers the optimizers of a process, of which one rank may have made more.
+        name = f"{names.without_counters(self._optimizer.name)}/{what}"
         if extended.batch_share is not None:
             leaves = extended.batch_share.weighed(leaves, reduction, name)
         return allreduce_replicas(

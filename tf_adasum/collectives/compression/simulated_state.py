@@ -27,13 +27,21 @@ class SimulatedState:
 
     def __init__(self, inputs: Sequence[Sequence[np.ndarray]], compression: Compression):
         Compression.check(compression)
-        arrays = [np.asarray(array) for array in inputs[0]] if inputs else []
-        encoded = [a for a in arrays if compression.encodes_elements(a.size, a.dtype.name)]
-        dtypes = [work_dtype(array.dtype.name) for array in encoded]
-        parts = [num_part_elements(array.size, len(inputs)) for array in encoded]
-        self.residuals = [
-            [np.zeros(array.shape, dtype) for array, dtype in zip(encoded, dtypes)] for _ in inputs
-        ]
-        self.part_residuals = [
-            [np.zeros(part, dtype) for part, dtype in zip(parts, dtypes)] for _ in inputs
-        ]
+        self.residuals, self.part_residuals = (
+            [[np.zeros(shape, dtype) for shape, dtype in kinds] for _ in inputs]
+            for kinds in kept_kinds(inputs, compression)
+        )
+
+
+Kinds = list[tuple[tuple[int, ...], str]]
+
+
+def kept_kinds(
+    inputs: Sequence[Sequence[np.ndarray]], compression: Compression
+) -> tuple[Kinds, Kinds]:
+    """The shapes and dtypes of each rank's residuals, and of those of its parts."""
+    arrays = [np.asarray(array) for array in inputs[0]] if inputs else []
+    encoded = [a for a in arrays if compression.encodes_elements(a.size, a.dtype.name)]
+    dtypes = [work_dtype(array.dtype.name) for array in encoded]
+    parts = [(num_part_elements(array.size, len(inputs)),) for array in encoded]
+    return list(zip([a.shape for a in encoded], dtypes)), list(zip(parts, dtypes))
