@@ -84,6 +84,11 @@ def test_wrong_arguments_are_named(arguments, message):
         tf_adasum.callbacks.LearningRateWarmup(*arguments)
 
 
+def test_numbers_of_numpy_are_numbers():
+    steps = tf_adasum.callbacks.LearningRateWarmup(np.float32(0.5), np.int64(3)).num_steps
+    assert steps == 3 and isinstance(steps, int)
+
+
 def test_a_schedule_is_refused():
     with pytest.raises(TypeError, match="LearningRateSchedule"):
         fit(1, Formula(), warmup)

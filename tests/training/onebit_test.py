@@ -14,7 +14,7 @@ from tests.reference.codecs import sign
 from tests.training.momentum_steps import REDUCTIONS, SIGN, drawn_gradients, made, trained
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.optimizers import OneBitAdam, OneBitLamb
+from tf_adasum.optimizers import CADA, OneBitAdam, OneBitLamb
 
 RATE, FREEZE_STEP, NUM_STEPS = 0.01, 4, 10
 OPTIMIZERS = {
@@ -116,6 +116,11 @@ def test_a_training_without_the_freeze_is_told():
     [
         (lambda: OneBitAdam(freeze_step=0), "Expected freeze_step to be an int from 1"),
         (lambda: OneBitAdam(reduction="sum"), "a reduction among"),
+        (lambda: OneBitAdam(beta_1=1.0), "beta_1 from 0 to below 1. Received: 1.0"),
+        (lambda: OneBitAdam(beta_2="0.9"), "beta_2 to be a number from 0 to below 1"),
+        (lambda: OneBitLamb(epsilon=0), "epsilon above 0. Received: 0"),
+        (lambda: CADA(beta_1=float("nan")), "beta_1 from 0 to below 1. Received: nan"),
+        (lambda: CADA(epsilon="small"), "epsilon to be a number above 0. Received: 'small'"),
         (lambda: OneBitAdam(compression="sign"), "Received: 'sign'"),
         (lambda: OneBitLamb(coefficient_beta=1), "coefficient_beta from 0 to below 1"),
         (lambda: OneBitLamb(most_change=0), "most_change above 0 and below 1"),

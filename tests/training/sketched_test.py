@@ -133,11 +133,12 @@ def test_it_trains_in_fit_and_is_saved(num_local):
         ({"sketch_fraction": 1.5}, "above 0 and at most 1. Received: 1.5"),
         ({"rows": 0}, "rows to be an int from 1"),
         ({"momentum": 1}, "momentum from 0 to below 1. Received: 1"),
+        ({"momentum": "0.9"}, "momentum to be a number from 0 to below 1. Received: '0.9'"),
         ({"reduction": "sum"}, "a reduction among ['mean', 'adasum']"),
     ],
 )
 def test_bad_settings_give_one_sentence(settings, message):
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises((TypeError, ValueError)) as raised:
         SketchedSGD(**settings)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)

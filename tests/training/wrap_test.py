@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -188,8 +189,24 @@ def test_wrong_arguments_are_named():
         tf_adasum.wrap(keras.optimizers.SGD(), mode="deltas")
     with pytest.raises(ValueError, match=r"divided_loss must be None, True or False\. Received.*1"):
         tf_adasum.wrap(keras.optimizers.SGD(), divided_loss=1)
+    with pytest.raises(ValueError, match=r"unused_variables must be True or False\. Rec.*'no'"):
+        tf_adasum.wrap(keras.optimizers.SGD(), unused_variables="no")
     with pytest.raises(ValueError, match=r"wrapped already.*'delta'"):
         tf_adasum.wrap(tf_adasum.wrap(keras.optimizers.SGD()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("accumulate", np.int64(3)),
+        ("steps_per_sync", np.int32(3)),
+        ("steps_per_sync", [np.int64(2), 3]),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(name, value):
+    optimizer = tf_adasum.wrap(keras.optimizers.SGD(), **{name: value})
+    config = json.loads(json.dumps(optimizer.get_config()["adasum"]))
+    assert config[name] == (list(value) if isinstance(value, list) else 3)
 
 
 @pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])

@@ -52,10 +52,11 @@ class LearningRateWarmup(keras.callbacks.Callback):
             raise ValueError(
                 f"learning_rate must be > 0, and finite. Received: learning_rate={learning_rate!r}."
             )
-        if not isinstance(num_steps, int) or isinstance(num_steps, bool) or num_steps < 1:
+        is_int = isinstance(num_steps, numbers.Integral) and not isinstance(num_steps, bool)
+        if not is_int or num_steps < 1:
             raise ValueError(f"num_steps must be an int >= 1. Received: num_steps={num_steps!r}.")
         self.learning_rate = learning_rate
-        self.num_steps = num_steps
+        self.num_steps = int(num_steps)
         self._is_over = False
 
     stops_nothing = True  # so that ranks need not ask each other after each batch

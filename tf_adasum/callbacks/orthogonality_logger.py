@@ -59,6 +59,10 @@ class OrthogonalityLogger(keras.callbacks.Callback):
 
     def __init__(self, per_variable: bool = False):
         super().__init__()
+        if not isinstance(per_variable, bool):
+            raise ValueError(
+                f"per_variable must be True or False. Received: per_variable={per_variable!r}."
+            )
         keras_hooks.install()  # without a strategy, too: they know the callbacks of fit
         self.per_variable = per_variable
         self._sums = OrthogonalitySums()

@@ -54,7 +54,8 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             "Expected data in the same order on all ranks, since each takes its share of every "
             f"batch; rank {unlike[0]} shuffles it by seeds of its own. Create the AdasumStrategy "
             "before the data, and set no seed in between that differs between ranks. Received: "
-            f"{seeds} on rank {communicator.rank}, where {_NO_SEED} is no seed."
+            f"{of_ranks[0].decode()} on rank 0, {of_ranks[unlike[0]].decode()} on rank "
+            f"{unlike[0]}, where {_NO_SEED} is no seed."
         )
 
 

@@ -18,12 +18,12 @@ from tensorflow.python.eager import context as eager_context
 
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFEpochIterator, "__init__")
 require_hooks(py_dataset_adapter, "random")
-require_hooks(eager_context.Context, "_set_global_seed")
+require_reads(eager_context.Context._set_global_seed, "_seed")
 require_hooks(eager_context, "context", "global_seed")
 
 

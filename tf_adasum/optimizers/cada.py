@@ -9,6 +9,7 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.optimizers.adam_settings import checked_decay, checked_epsilon
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
 from tf_adasum.optimizers.sync.lazy import Lazy
@@ -65,12 +66,9 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
         **kwargs: Any,
     ):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= beta < 1:
-                raise ValueError(f"Expected {name} from 0 to below 1. Received: {beta}.")
-        if not epsilon > 0:
-            raise ValueError(f"Expected epsilon above 0. Received: {epsilon}.")
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.beta_1 = checked_decay("beta_1", beta_1)
+        self.beta_2 = checked_decay("beta_2", beta_2)
+        self.epsilon = checked_epsilon(epsilon)
         self._lazy = Lazy(rule, threshold, num_moves, most_steps)
         if self.gradient_accumulation_steps:
             raise ValueError(

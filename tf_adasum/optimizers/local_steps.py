@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -32,8 +33,16 @@ def steps_of_ranks(steps_per_sync: StepsPerSync) -> int | list[int]:
         strategy = tf.distribute.get_strategy()
         is_ours = isinstance(strategy, AdasumStrategy)
         num_ranks = strategy.extended.communicator.size if is_ours else size()
-        return [steps_per_sync(rank) for rank in range(num_ranks)]
-    return list(steps_per_sync) if isinstance(steps_per_sync, (list, tuple)) else steps_per_sync
+        steps_per_sync = [steps_per_sync(rank) for rank in range(num_ranks)]
+    if isinstance(steps_per_sync, (list, tuple)):
+        return [_python_int(count) for count in steps_per_sync]
+    return _python_int(steps_per_sync)
+
+
+def _python_int(count: object) -> object:
+    """For NumPy's integers, which a configuration could not hold; others as they are."""
+    is_int = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+    return int(count) if is_int else count
 
 
 class LocalSteps(Exchange):

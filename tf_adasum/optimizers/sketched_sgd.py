@@ -15,12 +15,14 @@ from tf_adasum.collectives.compression.compression import LEAST_ELEMENTS
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.collectives.compression.fraction import check_fraction
 from tf_adasum.collectives.refusals import checked_int, refusal
+from tf_adasum.optimizers.adam_settings import checked_decay
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
 from tf_adasum.optimizers.sketch_exchange import SketchExchange
 
 _REDUCTIONS = ("mean", "adasum")
+_MOST_ELEMENTS = 2**31 - 1
 
 
 @keras.saving.register_keras_serializable("tf_adasum")
@@ -79,12 +81,9 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         if reduction not in _REDUCTIONS:
             expected = f"a reduction among {list(_REDUCTIONS)}"
             raise ValueError(refusal(expected, repr(reduction), "Leave it out for the mean."))
-        if isinstance(momentum, bool) or not 0 <= momentum < 1:
-            expected = "momentum from 0 to below 1"
-            raise ValueError(refusal(expected, repr(momentum), "Leave it out for 0.9."))
         check_fraction(fraction)
         check_fraction(sketch_fraction, "sketch_fraction")
-        self.momentum, self.reduction = momentum, reduction
+        self.momentum, self.reduction = checked_decay("momentum", momentum), reduction
         self.fraction, self.sketch_fraction = fraction, sketch_fraction
         self.rows = checked_int("rows", rows, 1, 101)
         self.least_elements = checked_int("least_elements", least_elements, 0, 2**62)
@@ -105,11 +104,15 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         """Returns how the heaviest values of a variable are found; None: all of it is exchanged.
 
         Raises:
-            ValueError: the sketch would have no column.
+            ValueError: the sketch would have no column, or the variable is too large for it.
         """
         n = variable.shape.num_elements()
         if n < max(self.least_elements, 1):
             return None
+        if n >= _MOST_ELEMENTS:
+            expected = f"variables of less than {_MOST_ELEMENTS} values, whose places are int32"
+            advice = "Split it, or use wrap(SGD(...))."
+            raise ValueError(refusal(expected, f"{variable.name!r} of {n}", advice))
         columns = math.floor(self.sketch_fraction * n / self.rows)
         if columns < 1:
             expected = f"a sketch of at least {self.rows} values for a variable of {n}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 import keras
 
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -42,7 +44,7 @@ def check_wrappable(optimizer: object, mode: str) -> None:
 
 
 def _is_count(value: object) -> bool:
-    is_int = isinstance(value, int) and not isinstance(value, bool)
+    is_int = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return is_int and 1 <= value <= _MOST_CALLS
 
 

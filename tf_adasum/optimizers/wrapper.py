@@ -200,6 +200,11 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
         raise ValueError(
             f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
         )
+    if not isinstance(unused_variables, bool):
+        raise ValueError(
+            f"unused_variables must be True or False. Received: "
+            f"unused_variables={unused_variables!r}."
+        )
     check_wrappable(optimizer, mode)
     steps_per_sync = steps_of_ranks(steps_per_sync)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
@@ -208,6 +213,7 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
         wrap(inner, mode, accumulate, steps_per_sync, *rest)
         return optimizer
     check_settings(optimizer, mode, accumulate, steps_per_sync)
+    accumulate = int(accumulate)  # NumPy's, say, which a configuration could not hold
     exchange = _exchange(mode, steps_per_sync)
     if sync is not None:
         is_left = {
