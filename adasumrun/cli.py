@@ -87,8 +87,7 @@ def _start(
         environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
     if options.timeline:
         environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
-        if num_restarts:
-            timeline.discard(environment[timeline.VARIABLE])
+        _discard_timelines(environment[timeline.VARIABLE])
     if options.verbose:
         environment.setdefault(mpirun.VERBOSE_VARIABLE, "1")
     command = mpirun.command_line(path, options, environment)
@@ -123,9 +122,28 @@ def _name_silent_hosts(options: argparse.Namespace) -> None:
         )
 
 
+def _discard_timelines(path: str) -> None:
+    """Removes what a start before, or a launcher that was killed, left on this host."""
+    try:
+        timeline.discard(path)
+    except OSError as error:
+        raise mpirun.LaunchError(
+            f"expected to remove the ranks' old files of --timeline. Received: {error}. Remove "
+            "them, or name another file"
+        ) from error
+
+
 def _join_timelines(path: str) -> None:
     """Joins what the ranks of this host left; those of other hosts keep their files there."""
-    merged = timeline.merge(os.path.abspath(path))
+    try:
+        merged = timeline.merge(os.path.abspath(path))
+    except OSError as error:
+        print(
+            f"adasumrun: expected to write the timeline {path}. Received: {error}. The ranks' "
+            f"files are left, {path}.rank*",
+            file=sys.stderr,
+        )
+        return
     if merged.num_files:
         print(f"adasumrun: timeline {path} (open it at https://ui.perfetto.dev)", file=sys.stderr)
         if merged.encoded_bytes:

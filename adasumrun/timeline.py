@@ -1,8 +1,8 @@
 """Joins the timelines that the ranks wrote into one Chrome trace."""
 
-import glob
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,8 +28,9 @@ def merge(path: str | os.PathLike) -> Merged:
         path: what `TF_ADASUM_TIMELINE` (adasumrun --timeline) was set to.
 
     Returns:
-        How many ranks' files were joined, which are removed once the whole is written; and what
-        was encoded on all ranks, in bytes before and after.
+        How many ranks' files were joined; and what was encoded on all ranks, in bytes before and
+        after. The files are removed once the whole is written, also those without a beginning, as
+        a full disk leaves them.
 
     Raises:
         OSError: if `path` can't be written; the ranks' files are kept.
@@ -40,22 +41,24 @@ def merge(path: str | os.PathLike) -> Merged:
     """
     path = Path(path)
     parts = _parts(path)
-    events = []
+    events, num_files = [], 0
     for part in parts:
-        events += read(part)
-    if parts:
-        unfinished = path.with_name(path.name + ".part")
-        unfinished.write_text(json.dumps({"traceEvents": events}))
-        unfinished.replace(path)
+        try:
+            events += read(part)
+        except ValueError:
+            continue
+        num_files += 1
+    if num_files:
+        _write(path, json.dumps({"traceEvents": events}))
     for part in parts:
         part.unlink()
     encoded = [event["args"] for event in events if event["name"] == "encode"]
     sums = [sum(args[key] for args in encoded) for key in ("bytes", "encoded_bytes")]
-    return Merged(len(parts), *sums)
+    return Merged(num_files, *sums)
 
 
 def discard(path: str | os.PathLike) -> None:
-    """Removes what ranks of an earlier start left at `<path>.rank*`.
+    """Removes what ranks of earlier starts and jobs left at `<path>.rank*`.
 
     Args:
         path: as for `merge`.
@@ -90,7 +93,8 @@ def read(part: str | os.PathLike) -> list[dict]:
         >>> read(part)
         [{'ph': 'M'}, {'ph': 'X'}]
     """
-    text = Path(part).read_text()
+    # Where the disk was full, it may end inside of a letter.
+    text = Path(part).read_text(encoding="utf-8", errors="replace")
     try:
         return json.loads(text)["traceEvents"]
     except json.JSONDecodeError:
@@ -131,4 +135,18 @@ def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:
 
 
 def _parts(path: Path) -> list[Path]:
-    return sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*"))
+    """What ranks wrote, and no other file whose name begins so."""
+    name = re.compile(rf"{re.escape(path.name)}\.rank\d+\.\d+")
+    found = path.parent.iterdir() if path.parent.is_dir() else []
+    return sorted(each for each in found if name.fullmatch(each.name))
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes all of it, or leaves what was there."""
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -105,6 +105,58 @@ def test_killed_ranks_leave_what_they_had(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 
+HEADER = '{"traceEvents":[\n'
+# Of what ranks leave: rank 0's disk was full from the start.
+WRITE = """
+[ $OMPI_COMM_WORLD_RANK = 0 ] || text='{"traceEvents": [{"name": "mine"}]}'
+printf "$text" >"$TF_ADASUM_TIMELINE.rank$OMPI_COMM_WORLD_RANK.0"
+"""
+
+
+def _shell_ranks(trace):
+    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}", "sh", "-c", WRITE]
+    return programs.run(ranks, 100)
+
+
+def test_a_trace_is_of_this_job_alone(tmp_path):
+    """An earlier one, of more ranks, was killed together with its launcher."""
+    trace = tmp_path / "trace.json"
+    (tmp_path / "trace.json.rank7.0").write_text(HEADER + '{"name": "of a dead job"}\n')
+    (tmp_path / "trace.json.ranking").write_text("the user's")
+    done = _shell_ranks(trace)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(trace.read_text()) == {"traceEvents": [{"name": "mine"}]}
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["trace.json", "trace.json.ranking"]
+
+
+def test_a_trace_that_cannot_be_written_does_not_change_the_exit_code(tmp_path):
+    trace = tmp_path / "trace.json"
+    trace.mkdir()
+    done = _shell_ranks(trace)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"adasumrun: expected to write the timeline {trace}. Received: ")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["trace.json", "trace.json.rank0.0", "trace.json.rank1.0"]
+
+
+def test_a_part_may_end_anywhere(tmp_path):
+    """Where the disk was full; only what has no header is no part."""
+    events = [{"ph": "M"}, {"name": "größer"}]
+    lines = [f"{sign}{json.dumps(each, ensure_ascii=False)}\n" for sign, each in zip(" ,", events)]
+    text = (HEADER + "".join(lines)).encode()
+    part = tmp_path / "trace.json.rank0.0"
+    for size in range(len(text) + 1):
+        part.write_bytes(text[:size])
+        if size < len(HEADER):
+            with pytest.raises(json.JSONDecodeError):
+                timeline.read(part)
+        else:
+            whole = text[len(HEADER) : size].count(b"\n")
+            assert timeline.read(part) == events[:whole]
+
+
 def test_merge_keeps_the_parts_if_the_whole_cannot_be_written(tmp_path):
     part = tmp_path / "trace.json.rank0.0"
     part.write_text('{"traceEvents": []}')
