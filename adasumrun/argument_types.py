@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
+from collections.abc import Callable
 
 from adasumrun import hosts
 
@@ -21,12 +23,44 @@ def count(text: str) -> int:
     return _number(text, least=0, wanted="a number from 0 on")
 
 
+def between(least: float, most: float) -> Callable[[str], float]:
+    """Returns what takes a number of this range."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected a number from {least:g} to {most:g}. Received: {text!r}"
+            )
+        return value
+
+    return number
+
+
+def shell_words(text: str) -> str:
+    """Returns the words of --mpi-args as they are, if a shell could split them."""
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected words as a shell takes them. Received: {text!r} ({error})"
+        ) from error
+    return text
+
+
 def host_list(text: str) -> str:
     """Returns the hosts of -H as they are: host or host:ranks, with commas between."""
     for entry in text.split(","):
         name, _, ranks = entry.partition(":")
         if not _HOST.fullmatch(name) or (ranks != "" and not _is_positive(ranks)):
-            raise argparse.ArgumentTypeError(f"expected HOST or HOST:RANKS. Received: {entry!r}")
+            # mpirun's -H ends a host's name at the first colon, also inside of [].
+            cure = ". Give an IPv6 address a name, in /etc/hosts for instance"
+            raise argparse.ArgumentTypeError(
+                f"expected HOST or HOST:RANKS. Received: {entry!r}{cure * (entry.count(':') > 1)}"
+            )
     return text
 
 

@@ -204,7 +204,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     _add_endings(parser)
     parser.add_argument(
-        "--mpi-args", default="", metavar="ARGS", help="further arguments of mpirun"
+        "--mpi-args",
+        type=argument_types.shell_words,
+        default="",
+        metavar="ARGS",
+        help="further arguments of mpirun",
     )
     parser.add_argument(
         "--verbose",

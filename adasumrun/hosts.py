@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import re
@@ -13,6 +14,9 @@ from adasumrun import control_groups
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
 _THIS_HOST = ("localhost", "127.0.0.1")
+# What a line of a host file may say behind a host; the first three are one to Open MPI.
+_SLOTS = ("slots", "cpu", "count")
+_WORDS = (*_SLOTS, "share")
 # What begins mpirun's options that name hosts, or a file of them: Open MPI's, then Hydra's.
 _HOST_OPTIONS = ("-H", "-host", "-hostfile", "-machinefile", "-default-hostfile", "-hosts", "-f")
 
@@ -47,25 +51,29 @@ def scheduler() -> str | None:
 
 def slots(hosts: str) -> int:
     """Returns how many ranks the hosts take, as mpirun counts: one, unless it says host:ranks."""
-    counts = (host.rpartition(":")[2] for host in hosts.split(","))
-    return sum(int(count) if count.isdigit() else 1 for count in counts)
+    return sum(int(host.partition(":")[2] or 1) for host in hosts.split(","))
 
 
 def hosts_of_lines(lines: Iterable[str]) -> str:
     """Returns the hosts of a host file as -H takes them: host:ranks,...
 
     Args:
-      lines: `host`, `host:ranks` or `host slots=ranks` each, with further words of Open MPI's
-        (max_slots=...) left out; blank lines and what follows a # are skipped.
+      lines: `host`, `host:ranks` or `host slots=ranks` each, with further words of MPI's
+        (max_slots=...) left out; blank lines and what follows a # or // are skipped.
 
     Raises:
-      ValueError: if there is no host, or slots= is not followed by a number.
+      ValueError: if there is no host, slots= has no number, or a word is surely a slip.
     """
     hosts = []
     for line in lines:
         name, words = _words_of(line)
         for word in words:
-            if word.startswith("slots="):
+            if _is_slip(word):
+                raise ValueError(
+                    "expected words such as slots=RANKS and share=NUMBER behind a host. "
+                    f"Received: {word!r} in {line.strip()!r}"
+                )
+            if word.partition("=")[0] in _SLOTS:
                 name += ":" + _slots_of(word, line)
         hosts += [name] if name else []
     if not hosts:
@@ -76,14 +84,22 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
 def _words_of(line: str) -> tuple[str, list[str]]:
     """A line's host, empty where there is none, and what it says of it."""
     # As mpirun reads it, there may be spaces around the =.
-    name, *words = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
+    said = re.sub(r"\s*=\s*", "=", re.split("#|//", line)[0])
+    name, *words = said.split() or [""]
     return name, words
 
 
+def _is_slip(word: str) -> bool:
+    """Whether it says nothing, or almost slots= or share=. Every MPI has more words of its own."""
+    key, is_there, _ = word.partition("=")
+    meant = difflib.get_close_matches(key.lower(), ("slots", "share"), cutoff=0.8)
+    return not is_there or (key not in _WORDS and meant != [])
+
+
 def _slots_of(word: str, line: str) -> str:
-    number = word.removeprefix("slots=")
+    key, _, number = word.partition("=")
     if not number.isdecimal():
-        raise ValueError(f"expected slots=RANKS. Received: {line.strip()!r}")
+        raise ValueError(f"expected {key}=RANKS. Received: {line.strip()!r}")
     return number
 
 
@@ -133,10 +149,15 @@ def shares_of_ranks(ranks: int | None, hosts: str, shares: Mapping[str, float]) 
     ]
     if ranks is not None and ranks > len(of_slots):
         raise ValueError(
-            f"expected slots for all ranks where hosts have share=. Received: {ranks} ranks, "
-            f"{len(of_slots)} slots"
+            "expected slots for all ranks where hosts have share=. Received: "
+            f"{counted(ranks, 'rank')}, {counted(len(of_slots), 'slot')}"
         )
     return of_slots[:ranks]
+
+
+def counted(number: int, what: str) -> str:
+    """Returns "1 rank", "2 ranks"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def names_hosts(words: list[str]) -> bool:

@@ -98,7 +98,7 @@ def _places_left(options: argparse.Namespace, asked: Requests) -> tuple[Places, 
     if fitting < least:
         option = f"--min-ranks={least}" if options.min_ranks else "all, without --min-ranks"
         return places, f"{said}; {fitting} of {wanted} ranks have a place, expected {option}"
-    _say(f"{said}: goes on with {fitting} ranks on {','.join(left)}")
+    _say(f"{said}: goes on with {hosts.counted(fitting, 'rank')} on {','.join(left)}")
     return Places(fitting, ",".join(left)), None
 
 
@@ -111,21 +111,18 @@ def _fitting(wanted: int, slots: int, slots_left: int, left: list[str]) -> int:
 
 def _say_summary(codes: list[int]) -> None:
     if codes:
-        _say(f"ended after {_times(len(codes), 'restart')} (exit codes before: {_listed(codes)})")
+        restarts = hosts.counted(len(codes), "restart")
+        _say(f"ended after {restarts} (exit codes before: {_listed(codes)})")
 
 
 def _say_end(codes: list[int], why: str, max_restarts: int) -> None:
     if max_restarts:
-        starts = _times(len(codes), "start")
+        starts = hosts.counted(len(codes), "start")
         _say(f"not started again: {why}. Exit codes of {starts}: {_listed(codes)}")
 
 
 def _listed(codes: list[int]) -> str:
     return ", ".join(map(described, codes))
-
-
-def _times(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _say(text: str) -> None:

@@ -66,6 +66,19 @@ def test_hosts_are_names(text, capsys):
     assert "expected HOST or HOST:RANKS. Received: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["::1", "[::1]:2", "fe80::1:2"])
+def test_addresses_that_mpirun_would_cut_are_refused(text, capsys):
+    with pytest.raises(SystemExit):
+        cli._parse([f"-H=a,{text}", "sh"])
+    wanted = f"Received: {text!r}. Give an IPv6 address a name, in /etc/hosts for instance\n"
+    assert capsys.readouterr().err.endswith(wanted)
+
+
+def test_a_host_may_be_named_by_a_number():
+    assert hosts.slots("1001,1002:3") == 4
+    assert hosts.shares_of_ranks(None, "1001,1002:2", {"1001": 1.0, "1002": 2.0}) == [1, 2, 2]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -146,6 +159,14 @@ def test_a_terminal_is_no_input(monkeypatch):
 def test_further_arguments_of_mpirun(monkeypatch):
     command = _command(monkeypatch, "openmpi", "-np", "1", "--mpi-args=--mca btl 'tcp,self'", "sh")
     assert command[-4:] == ["--mca", "btl", "tcp,self", "sh"]
+
+
+def test_further_arguments_are_words_of_a_shell(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli._parse(["-np", "1", "--mpi-args=--mca btl 'tcp", "sh"])
+    assert ended.value.code == 2
+    said = "argument --mpi-args: expected words as a shell takes them. Received: "
+    assert said + '"--mca btl \'tcp" (No closing quotation)\n' in capsys.readouterr().err
 
 
 def test_python_is_this_python(monkeypatch, tmp_path):

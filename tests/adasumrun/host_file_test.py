@@ -9,9 +9,14 @@ def test_hosts_of_a_file(tmp_path):
     path = tmp_path / "hosts"
     path.write_text(
         "# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\nd slots = 4\ne slots= 5 max_slots =9\n"
+        "// more\nf cpu=2 port=22 username=me // slow\ng count=3 sockets=2 ansible_user=me\n"
     )
-    assert cli._parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b:3,c,d:4,e:5"
+    listed = cli._parse(["--hostfile", str(path), "sh"]).hosts
+    assert listed == "a:2,b:3,c,d:4,e:5,f:2,g:3"
     assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
+
+
+_SLIP = "expected words such as slots=RANKS and share=NUMBER behind a host. Received: "
 
 
 @pytest.mark.parametrize(
@@ -22,6 +27,11 @@ def test_hosts_of_a_file(tmp_path):
         ("a\nb slots=many\n", "expected slots=RANKS. Received: 'b slots=many'"),
         ("a slots =\n", "expected slots=RANKS. Received: 'a slots ='"),
         ("a slots=0\n", "expected HOST or HOST:RANKS. Received: 'a:0'"),
+        ("a slot=4\n", _SLIP + "'slot=4' in 'a slot=4'"),
+        ("a\nb sahre=2\n", _SLIP + "'sahre=2' in 'b sahre=2'"),
+        ("a Slots=4\n", _SLIP + "'Slots=4' in 'a Slots=4'"),
+        ("a slots 4\n", _SLIP + "'slots' in 'a slots 4'"),
+        ("a 4 all.q UNDEFINED\n", _SLIP + "'4' in 'a 4 all.q UNDEFINED'"),
         ("a\n???\n", "expected HOST or HOST:RANKS. Received: '???'"),
     ],
 )
@@ -54,7 +64,7 @@ def test_shares_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-np", "4"), "Received: 4 ranks, 3 slots"),
+        (("-np", "4"), "Received: 4 ranks, 3 slots$"),
         (("--mpi-args=--map-by node",), "Received: map-by in --mpi-args"),
         (("--mpi-args=-ppn 2",), "Received: ppn in --mpi-args"),
     ],
@@ -62,6 +72,12 @@ def test_shares_of_a_file(tmp_path):
 def test_shares_are_for_ranks_in_the_order_of_the_hosts(tmp_path, words, said):
     options, shares = _with_file(tmp_path / "hosts", "a slots=2 share=3\nb\n", *words)
     with pytest.raises(mpirun.LaunchError, match=said):
+        mpirun.rank_shares(options, shares)
+
+
+def test_one_slot_is_one(tmp_path):
+    options, shares = _with_file(tmp_path / "hosts", "a share=3\n", "-np", "2")
+    with pytest.raises(mpirun.LaunchError, match=r"Received: 2 ranks, 1 slot$"):
         mpirun.rank_shares(options, shares)
 
 

@@ -189,6 +189,15 @@ def test_ranks_share_the_places_that_are_left(monkeypatch):
     assert seen == [(6, "a:2,b:2", 0), (3, "b:2", 1)]
 
 
+def test_one_rank_is_one(monkeypatch, capfd):
+    monkeypatch.setattr(answering_hosts, "answering", lambda listed, agent: ["b"])
+    monkeypatch.setattr(requests.Requests, "sleep", lambda self, seconds: None)
+    words = ["-H", "a,b", "--max-restarts=1", "--min-ranks=1", "sh"]
+    ends = iter([Ended(1, is_final=False), Ended(0, is_final=False)])
+    assert restart.run(cli._parse(words), lambda *_: next(ends), requests.Requests()) == 0
+    assert "goes on with 1 rank on b\n" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [
