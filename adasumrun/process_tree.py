@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -12,9 +13,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from adasumrun import rank_output
+from adasumrun.mpirun import LaunchError
 
 # How long the ranks have to end by themselves after SIGTERM before SIGKILL.
 GRACE_SECONDS = 10
+# How long after SIGKILL; a process in a system call that does not return does not end.
+_STUCK_SECONDS = 10
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -42,22 +46,27 @@ def run(
 
     Returns:
       What `wait` returned, and whether mpirun said that it has lost a host.
+
+    Raises:
+      LaunchError: if the command can't be started.
     """
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    child = None
     reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
     notices = rank_output.Notices(source)
     try:
-        child = _start(command, environment, stdin, stderr, end_signal)
-        os.close(stderr)
-        result = wait(child, notices)
-    finally:
-        if child is not None:
+        try:
+            child = _start(command, environment, stdin, stderr, end_signal)
+        finally:
+            os.close(stderr)  # its other writers are the command and what it starts
+        try:
+            result = wait(child, notices)
+        finally:
             _end(child, reader, end_signal)
+    finally:
         _end_reader(reader)
-    has_lost_host = notices.has(rank_output.LOST_HOST)
-    os.close(source)
+        has_lost_host = notices.has(rank_output.LOST_HOST)
+        os.close(source)
     return result, has_lost_host
 
 
@@ -78,15 +87,25 @@ def _start(
         if os.getppid() != parent:
             os._exit(1)
 
-    return subprocess.Popen(
-        command,
-        env=environment,
-        # A terminal's Ctrl-C should reach this process only, which then ends the ranks in order.
-        start_new_session=True,
-        stdin=stdin,
-        stderr=stderr,
-        preexec_fn=in_child,  # noqa: PLW1509 (this process has no other threads)
-    )
+    try:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            # A terminal's Ctrl-C should reach this process only, which then ends ranks in order.
+            start_new_session=True,
+            stdin=stdin,
+            stderr=stderr,
+            preexec_fn=in_child,  # noqa: PLW1509 (this process has no other threads)
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        cure = "Shorten the environment" if _is_too_long(error) else "Mend that"
+        raise LaunchError(
+            f"expected {command[0]} to start. Received: {error}. {cure}, and start again"
+        ) from error
+
+
+def _is_too_long(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.E2BIG
 
 
 def _prctl(option: int, value: int) -> None:
@@ -105,21 +124,37 @@ def _end(child: subprocess.Popen, spared: int, end_signal: signal.Signals) -> No
         time.sleep(_POLL_SECONDS)
     if child.poll() is None:
         _signal(descendants(os.getpid(), spared), signal.SIGKILL)
-        child.wait()
     # The command is gone; whoever is still there was adopted and has nobody left to work for.
     _signal(descendants(os.getpid(), spared), signal.SIGTERM)
     while left := descendants(os.getpid(), spared):
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline + _STUCK_SECONDS:
+            _say_left(left)
+            return
+        if now > deadline:
             _signal(left, signal.SIGKILL)
         _reap()
         time.sleep(_POLL_SECONDS)
 
 
+def _say_left(left: list[int]) -> None:
+    listed = ", ".join(f"{process} in state {''.join(_stat(process)[:1])}" for process in left)
+    print(
+        f"adasumrun: expected all processes to end within {_STUCK_SECONDS} s of SIGKILL. Received: "
+        f"{listed}. They are left behind; one in state D waits for a disk or a file server",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def _end_reader(reader: int) -> None:
     """Lets the process that copies stderr finish; all writers are gone, so it finds the end."""
     deadline = time.monotonic() + GRACE_SECONDS
-    while descendants(os.getpid()):
-        if time.monotonic() > deadline:
+    while reader in descendants(os.getpid()):
+        now = time.monotonic()
+        if now > deadline + _STUCK_SECONDS:
+            return
+        if now > deadline:
             _signal([reader], signal.SIGKILL)
         _reap()
         time.sleep(_POLL_SECONDS / 10)

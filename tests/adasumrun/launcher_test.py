@@ -1,5 +1,6 @@
 """adasumrun with real ranks: how it starts them, how it ends, what it leaves behind."""
 
+import re
 import signal
 import sys
 import time
@@ -175,6 +176,36 @@ def test_help_and_missing_program():
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "no-such-program" in done.stderr
+
+
+def test_an_environment_that_is_too_long_is_said_in_a_line():
+    """Of adasumrun it is not, but it puts a folder in front of PATH for the ranks."""
+    longest = "x" * (128 * 1024 - len("PATH=") - 1)  # Linux' limit for one variable
+    command = [*programs.ADASUMRUN, "-np", "1", sys.executable, "-c", ""]
+    done = programs.run(command, LIMIT_SECONDS, PATH=longest)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("adasumrun: expected ")
+    assert "Argument list too long" in line
+    assert line.endswith("Shorten the environment, and start again")
+
+
+STUCK = """
+import subprocess, sys
+from adasumrun import process_tree
+process_tree.GRACE_SECONDS = process_tree._STUCK_SECONDS = 0
+process_tree._signal = lambda processes, number: None  # processes in state D do not hear it
+command = ["sh", "-c", "sleep 3 >/dev/null 2>&1 & exit 4"]
+print(process_tree.run(command, {}, lambda child, _: child.wait()))
+"""
+
+
+def test_what_does_not_end_is_left_behind():
+    done = programs.run([sys.executable, "-c", STUCK], LIMIT_SECONDS)
+    assert done.stdout == "(4, False)\n", done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "expected all processes to end within 0 s of SIGKILL" in line
+    assert re.search(r"Received: \d+ in state [A-Z]\. They are left behind", line)
 
 
 def test_verbose_prints_the_command():
