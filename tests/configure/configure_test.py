@@ -144,6 +144,14 @@ def test_mpi_without_library(tmp_path):
     _refused(done, "expected a shared libmpi", "--mpi=")
 
 
+def test_mpi_that_nothing_can_look_into(tmp_path):
+    mpicc = _other_mpi(tmp_path / "mpi", "echo mpirun of another MPI")
+    (tmp_path / "mpi" / "libmpi.so").write_bytes(b"\x7fELF")
+    words = (f"--python={sys.executable}", f"--mpi={mpicc}", f"--output={tmp_path}/settings")
+    done = _configure(*words, path=str(tmp_path))
+    _refused(done, f"expected objdump to read {tmp_path}/mpi/libmpi.so", "binutils", "--mpi=")
+
+
 def test_mpi_without_mpirun(tmp_path):
     (tmp_path / "mpi.h").touch()
     (tmp_path / "libmpi.so").write_text("INPUT(libmpi.so.40)")
@@ -236,6 +244,14 @@ def test_cuda_asked_for_must_be_complete(tmp_path):
     (home / "lib64" / "libcudart_static.a").unlink()
     done = _configure(f"--cuda={home}", f"--output={tmp_path}/settings")
     _refused(done, "expected lib64/libcudart_static.a", str(home), "--cuda=no")
+
+
+def test_cuda_asked_for_must_say_where_it_is(tmp_path):
+    """An nvcc that runs once."""
+    home = _toolkit(tmp_path / "cuda", "13.0")
+    _program(home / "bin" / "nvcc", 'echo release 13.0, of a toolkit; rm "$0"')
+    done = _configure(f"--cuda={home}", f"--output={tmp_path}/settings")
+    _refused(done, "expected an nvcc that runs", f"{home}/bin/nvcc", "--cuda=no")
 
 
 def test_an_old_cuda_that_nobody_asked_for_is_left_alone(tmp_path, monkeypatch):

@@ -73,10 +73,7 @@ def _version(nvcc: str) -> str:
     try:
         found = re.search(r"release (\d+)\.(\d+)", run([nvcc, "--version"]))
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigureError(
-            f"expected an nvcc that runs. Received: {nvcc} ({error}). "
-            "Name another toolkit with --cuda=/path/to/cuda or build without: --cuda=no."
-        ) from error
+        raise _broken(nvcc, error) from error
     version = (int(found.group(1)), int(found.group(2))) if found else (0, 0)
     if version < OLDEST:
         raise ConfigureError(
@@ -87,15 +84,25 @@ def _version(nvcc: str) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+def _broken(nvcc: str, error: Exception) -> ConfigureError:
+    return ConfigureError(
+        f"expected an nvcc that runs. Received: {nvcc} ({error}). "
+        "Name another toolkit with --cuda=/path/to/cuda or build without: --cuda=no."
+    )
+
+
 def _complete_home(nvcc: str) -> str:
     """Returns the toolkit's folder as nvcc itself names it: nvcc may be a script or a link."""
-    said = subprocess.run(
-        [nvcc, "--dryrun", "-c", "x.cu"],
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_SECONDS,
-        check=False,
-    )
+    try:
+        said = subprocess.run(
+            [nvcc, "--dryrun", "-c", "x.cu"],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _broken(nvcc, error) from error
     found = re.search(r"^#\$ TOP=(.+)$", said.stderr, re.MULTILINE)
     home = Path(found.group(1) if found else Path(nvcc).parent.parent).resolve()
     for part in _PARTS:

@@ -114,7 +114,14 @@ def _soname(library: str) -> str:
                 f"expected an ELF library. Received: {library}. Name another MPI with --mpi."
             )
         return named.group(1).decode()
-    named = re.search(r"SONAME\s+(\S+)", run(["objdump", "-p", library]))
+    try:
+        said = run(["objdump", "-p", library])
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigureError(
+            f"expected objdump to read {library}. Received: {error}. "
+            "Install it (Debian: binutils) or name another MPI with --mpi=/path/to/mpicc."
+        ) from error
+    named = re.search(r"SONAME\s+(\S+)", said)
     return named.group(1) if named else os.path.basename(library)
 
 
