@@ -1,5 +1,6 @@
 """adasumrun with real ranks: how it starts them, how it ends, what it leaves behind."""
 
+import os
 import re
 import signal
 import sys
@@ -180,7 +181,7 @@ def test_help_and_missing_program():
 
 def test_an_environment_that_is_too_long_is_said_in_a_line():
     """Of adasumrun it is not, but it puts a folder in front of PATH for the ranks."""
-    longest = "x" * (128 * 1024 - len("PATH=") - 1)  # Linux' limit for one variable
+    longest = "x" * (32 * os.sysconf("SC_PAGE_SIZE") - len("PATH=") - 1)  # Linux' limit
     command = [*programs.ADASUMRUN, "-np", "1", sys.executable, "-c", ""]
     done = programs.run(command, LIMIT_SECONDS, PATH=longest)
     assert done.returncode == 1
