@@ -221,7 +221,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     _check_restarts(parser, options)
     options.program = [options.program, *options.arguments]
     if advises:
-        options.program = advise.program(options)
+        options.program = advise.program(parser, options)
     return options
 
 

@@ -43,14 +43,6 @@ def test_scheduler_decides_how_many_ranks_fit(monkeypatch):
     assert "--oversubscribe" not in _command(monkeypatch, "openmpi", "-np", "999", "sh")
 
 
-def test_advise_runs_the_script_behind_its_own_program():
-    options = cli._parse(["advise", "-np", "2", "--gbits=10", "python", "train.py", "--plot=x"])
-    own = [sys.executable, "-m", "tf_adasum.advise", "--gbits=10.0"]
-    assert options.program == [*own, "train.py", "--plot=x"]
-    assert options.np == 2
-    assert cli._parse(["-np", "2", "advise"]).program == ["advise"]
-
-
 def test_hosts_and_their_slots(monkeypatch):
     fits = _command(monkeypatch, "openmpi", "-H", "a:2,b:2", "-np", "4", "sh")
     assert fits[fits.index("-H") + 1] == "a:2,b:2"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -130,10 +132,31 @@ def test_refusals_are_one_sentence_on_all_ranks():
         adasum.advise(raw, _data(strategy))
     with pytest.raises(ValueError, match=r"Expected ranks to be an int from 1 .*Received: 0"):
         adasum.advise(raw, _data(strategy), ranks=[0])
+    for hosts, error, line in (
+        (
+            {"gbit": 1},
+            TypeError,
+            "hosts to be a dict with any of ranks, gbits, round_us. Received:",
+        ),
+        ([1], TypeError, "hosts to be a dict"),
+        (
+            {"gbits": 0},
+            ValueError,
+            "hosts['gbits'] to be a number from 1e-06 to 1e+09. Received: 0",
+        ),
+        ({"gbits": "25"}, TypeError, "hosts['gbits'] to be a number"),
+        ({"round_us": -1}, ValueError, "hosts['round_us'] to be a number from 0"),
+        ({"round_us": float("nan")}, ValueError, "hosts['round_us'] to be a number from 0"),
+        ({"ranks": 0}, ValueError, "hosts['ranks'] to be an int from 1"),
+        ({"ranks": 1.5}, TypeError, "hosts['ranks'] to be an int from 1"),
+    ):
+        with pytest.raises(error, match=re.escape(f"Expected {line}")):
+            adasum.advise(raw, _data(strategy), hosts=hosts)
     with pytest.raises(NoAdviceError, match=r"Expected a Keras model\. Received: int"):
         adasum.advise(7, _data(strategy))
     model = _trained(strategy)
-    with pytest.raises(NoAdviceError, match=r"examples for each of \d ranks\. .*no batch at all"):
+    ranks = "1 rank" if adasum.size() == 1 else f"{adasum.size()} ranks"
+    with pytest.raises(NoAdviceError, match=rf"examples for each of {ranks}\. .*no batch at all"):
         adasum.advise(model, _data(strategy).take(0))
     with pytest.raises(NoAdviceError, match=r"Expected data that fit takes\. Received: ValueErr"):
         adasum.advise(model, IMAGES, y=TARGETS[:3])

@@ -13,6 +13,7 @@ import tf_adasum as adasum
 from tests import programs
 from tf_adasum.advise import __main__ as program
 from tf_adasum.advise import advise as module
+from tf_adasum.advise.plot import figure_of
 
 LIMIT_SECONDS = 200
 SCRIPT = """
@@ -36,7 +37,8 @@ if __name__ == "__main__":
 def test_script_on_two_ranks(tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
     command = [*programs.ADASUMRUN, "advise", "-np", "2", f"--plot={tmp_path / 'advice.png'}"]
-    command += ["--ranks-per-host=4", "--gbits=10", str(tmp_path / "train.py"), "--epochs=3"]
+    command += ["--ranks-per-host=4", "--gbits=10"]
+    command += [sys.executable, str(tmp_path / "train.py"), "--epochs=3"]
     done = programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "after fit" not in done.stdout
@@ -55,6 +57,42 @@ def own_process(monkeypatch):
     monkeypatch.setattr(TensorFlowTrainer, "fit", TensorFlowTrainer.fit)
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+MODULE = """
+import os, sys
+from package import other
+assert __name__ == "__main__" and __package__ == "package"
+assert sys.argv == [__file__, "--epochs=3", "-m"], sys.argv
+assert sys.path[0] == os.getcwd() and sys.modules["__main__"].other is other
+"""
+
+
+def test_a_module_is_run_as_python_runs_it(tmp_path, capsys, monkeypatch, own_process):
+    (tmp_path / "package").mkdir()
+    for name, text in {"__init__": "", "other": "", "train": MODULE}.items():
+        (tmp_path / "package" / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    sys.path.insert(0, str(tmp_path))
+    command = [sys.executable, "-m", "package.train", "--epochs=3", "-m"]
+    assert programs.run(command, LIMIT_SECONDS).returncode == 0
+    assert program.main(command[1:]) == 1
+    assert "Expected a script that calls fit of a Keras model." in capsys.readouterr().err
+    for name in ("package.none", "nowhere.train"):
+        assert program.main(["-m", name]) == 1
+        said = f"Expected a training module. Received: {name}, no module.\n"
+        assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("option", ["--gbits=0", "--round-us=nan", "--ranks-per-host=0"])
+def test_rates_are_refused_before_the_script_runs(tmp_path, capsys, own_process, option):
+    (tmp_path / "train.py").write_text("print('started')")
+    assert program.main([option, str(tmp_path / "train.py")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    key = option.strip("-").partition("=")[0].replace("-", "_").replace("ranks_per_host", "ranks")
+    assert f"Expected hosts['{key}'] to be " in line
 
 
 @pytest.mark.parametrize(
@@ -96,6 +134,8 @@ def test_without_a_strategy_and_with_a_step_that_applies_nothing(tmp_path):
     assert advice.measured.batch == 16
     assert advice.optimizer == "Adam, not wrapped"
     assert advice.noise_scale > 0
+    step, reduction = figure_of(advice).axes[0].lines
+    assert list(step.get_xdata()) == list(reduction.get_xdata()) == [4]
     advice.plot(tmp_path / "advice.png")
     assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")
     other = Other([keras.Input((6,)), keras.layers.Dense(1)])

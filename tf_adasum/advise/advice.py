@@ -120,8 +120,8 @@ class Advice:
             f"adasum.advise: {sum(measured.sizes):,} parameters in {len(measured.sizes)} "
             f"variables, {measured.num_bytes / 2**20:,.1f} MiB; {measured.batch:,} examples a "
             f"rank; {self.optimizer}",
-            f"  measured on {_count(measured.ranks, 'rank')} of {_count(measured.hosts, 'host')} "
-            f"with {_count(measured.cores, 'core')}",
+            f"  measured on {counted(measured.ranks, 'rank')} of {counted(measured.hosts, 'host')} "
+            f"with {counted(measured.cores, 'core')}",
             f"  step without exchange  {_milliseconds(measured.alone_seconds)} ms, forward "
             f"{_milliseconds(measured.forward_seconds)}, of processors "
             f"{_milliseconds(measured.cpu_seconds)}; "
@@ -157,13 +157,14 @@ class Advice:
         gbits, round_us = self.network
         how = "measured" if self.measured.hosts > 1 else "assumed"
         return [
-            f"  predicted for {_count(self.ranks_per_host, 'rank')} and "
-            f"{_count(self.measured.cores, 'core')} a host, {gbits:.3g} Gbit/s and "
+            f"  predicted for {counted(self.ranks_per_host, 'rank')} and "
+            f"{counted(self.measured.cores, 'core')} a host, {gbits:.3g} Gbit/s and "
             f"{round_us:.3g} us between hosts ({how})"
         ]
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Returns "1 rank", "2 ranks"."""
     return f"{number} {what}" + "s" * (number != 1)
 
 

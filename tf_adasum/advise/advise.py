@@ -12,8 +12,9 @@ import keras
 
 from tf_adasum import keras_hooks
 from tf_adasum.advise import choices, examples, gradients, machine, noise, reduction, steps
-from tf_adasum.advise.advice import Advice, Row
+from tf_adasum.advise.advice import Advice, Row, counted
 from tf_adasum.advise.calibration import LONG
+from tf_adasum.advise.hosts import Hosts, checked_hosts
 from tf_adasum.advise.kept_state import KeptState
 from tf_adasum.advise.refusal import NoAdviceError, refuse_together
 from tf_adasum.advise.step_cost import Measured, StepModel
@@ -26,21 +27,6 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 RANKS = tuple(2**level for level in range(11))
 _BATCHES = 8
 _FEW_SECONDS = 0.5  # for a reduction and a copy
-
-
-@dataclasses.dataclass(frozen=True)
-class Hosts:
-    """The hosts that are predicted for.
-
-    Attributes:
-        ranks: on each; None: as many as there are now.
-        gbits: rate of each host's link, Gbit/s; where several hosts are there, they are measured.
-        round_us: microseconds of a message there and back between hosts.
-    """
-
-    ranks: int | None = None
-    gbits: float = 25.0
-    round_us: float = 30.0
 
 
 def advise(
@@ -81,8 +67,8 @@ def advise(
     Raises:
         ValueError: the model is not compiled, or the dataset has no examples, or fewer in a batch
             than there are ranks, or a number of ranks is below 1, or ranks have unlike numbers of
-            devices.
-        TypeError: `hosts` has another key, or a number of ranks is no int.
+            devices, or a rate of `hosts` is not above 0.
+        TypeError: `hosts` has another key, or a number of ranks is no int, or a rate no number.
 
     Example:
         >>> import keras, numpy as np, tf_adasum as adasum
@@ -97,7 +83,7 @@ def advise(
     is docs/advise.md.
     """
     ranks = [checked_int("ranks", number, 1, 2**20) for number in ranks]
-    predicted = Hosts(**(hosts or {}))
+    predicted = checked_hosts(hosts)
     strategy = getattr(model, "distribute_strategy", None)
     is_ours = isinstance(strategy, AdasumStrategy)
     communicator = strategy.extended.communicator if is_ours else checked_group(None)
@@ -147,9 +133,10 @@ def _draw(
         text = " ".join(str(error).split())[:300]
         own = f"Expected data that fit takes. Received: {type(error).__name__}: {text}"
     if found is not None and not found.own:
-        what = "no batch at all" if found.whole is None else f"batches shorter than {parts} ranks"
+        ranks = counted(parts, "rank")
+        what = "no batch at all" if found.whole is None else f"batches shorter than {ranks}"
         own = (
-            f"Expected a dataset with examples for each of {parts} ranks. Received: {what}. "
+            f"Expected a dataset with examples for each of {ranks}. Received: {what}. "
             "Pass a dataset with batches of at least one example a rank."
         )
     refuse_together(own, communicator, "data")

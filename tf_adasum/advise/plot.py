@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from tf_adasum.advise.advice import Advice
 
 
 def draw(advice: Advice, path: str) -> None:
     """As `Advice.plot`."""
+    figure_of(advice).savefig(path, dpi=150)
+
+
+def figure_of(advice: Advice) -> Figure:
+    """Returns matplotlib's figure of it; raises ImportError where there is no matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -20,8 +27,9 @@ def draw(advice: Advice, path: str) -> None:
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     times, efficiencies, noise = figure.subplots(1, 3)
     times.loglog(ranks, [1e3 * row.step_seconds for row in advice.rows], "o-", label="step")
-    reductions = [max(1e3 * row.reduction_seconds, 1e-6) for row in advice.rows]
-    times.loglog(ranks[1:], reductions[1:], "s--", label="its reduction")
+    several = [row for row in advice.rows if row.ranks > 1]  # one rank has no reduction
+    reductions = [max(1e3 * row.reduction_seconds, 1e-6) for row in several]
+    times.loglog([row.ranks for row in several], reductions, "s--", label="its reduction")
     times.set(title="milliseconds")
     efficiencies.semilogx(
         ranks, [row.efficiency for row in advice.rows], "o-", label="a batch each"
@@ -39,4 +47,4 @@ def draw(advice: Advice, path: str) -> None:
         axes.set(xlabel="ranks")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150)
+    return figure
