@@ -5,6 +5,7 @@ A rank that refused alone would leave the others waiting.
 
 from __future__ import annotations
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ def checked_problem(
     of_ranks[exchange.rank] = np.sum(labels > 0), np.sum(labels < 0), samples.shape[1]
     of_ranks = np.array(exchange.total(of_ranks.ravel().tolist())).reshape(-1, 3)
     is_sparse = exchange.total([float(sparse.issparse(samples))])[0]
-    _refuse_together(_wrong_together(of_ranks, is_sparse), exchange)
+    error = _unlike_settings(settings, exchange) or _wrong_together(of_ranks, is_sparse)
+    _refuse_together(error, exchange)
     of_rank = of_ranks[:, :2].sum(axis=1).astype(np.int64)
     if numbers is None:
         numbers = of_rank[: exchange.rank].sum() + np.arange(len(labels))
@@ -96,6 +98,17 @@ def _wrong_settings(settings: Settings) -> Exception | None:
         if not is_well:
             return ValueError(refusal(expected, shown(received), advice))
     return None
+
+
+def _unlike_settings(settings: Settings, exchange: Exchange) -> Exception | None:
+    """Ranks would take other steps, and their messages would not fit; collective."""
+    digest = float(zlib.crc32(repr(settings).encode()))
+    most, least = exchange.most([digest, -digest])
+    if most == -least:
+        return None
+    return ValueError(
+        refusal("the same settings on all ranks", f"here {settings}", "Pass the same everywhere.")
+    )
 
 
 def _wrong_samples(samples, labels, numbers) -> Exception | None:

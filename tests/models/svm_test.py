@@ -202,6 +202,17 @@ def test_refusals(change, kind, text):
         fit(**given)
 
 
+@pytest.mark.parametrize("change", [{"cost": 2.0}, {"cache_bytes": 8}])
+def test_settings_of_one_rank_alone_are_refused_on_all(change):
+    if tf_adasum.size() == 1:
+        return  # nobody to differ from
+    is_last = tf_adasum.rank() == tf_adasum.size() - 1
+    with pytest.raises(
+        ValueError, match=r"Expected the same settings on all ranks.*Received: here"
+    ):
+        fit(np.eye(2), np.array([1, -1]), Settings(**(change if is_last else {})))
+
+
 @pytest.mark.parametrize("of_last", [np.full((3, 1), np.inf), np.zeros((3, 2)), None])
 def test_one_rank_s_mistake_is_an_error_on_all(of_last):
     samples, labels = np.array([[0.0], [1.0], [2.0]]), np.array([1, -1, 1])
