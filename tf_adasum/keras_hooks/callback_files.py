@@ -28,6 +28,11 @@ require_hooks(RemoteMonitor, "on_epoch_end")
 require_hooks(TensorBoard, "_configure_embeddings", "_log_embeddings", "_start_trace")
 require_hooks(TensorBoard, "_train_writer", "_val_writer")
 
+# Older versions of Keras have none.
+_ORBAX = getattr(keras.callbacks, "OrbaxCheckpoint", None)
+if _ORBAX is not None:
+    require_hooks(_ORBAX, "_save_checkpoint")
+
 
 def install() -> None:
     """Lets callbacks of `fit` write on rank 0."""
@@ -37,6 +42,8 @@ def install() -> None:
         _on_others(BackupAndRestore, name, _nothing)
     _on_others(CSVLogger, "on_train_begin", _write_to_devnull)
     _on_others(RemoteMonitor, "on_epoch_end", _nothing)
+    if _ORBAX is not None:
+        _on_others(_ORBAX, "_save_checkpoint", _nothing)
     for name in ("_configure_embeddings", "_log_embeddings", "_start_trace"):
         _on_others(TensorBoard, name, _nothing)
     for name in ("_train_writer", "_val_writer"):
