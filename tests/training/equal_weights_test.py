@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
+from tests.training.gan import Gan
+from tests.training.linear_model import held_optimizers
 from tests.training.replicas import (
     LOCAL,
     assert_equal_on_ranks,
@@ -82,6 +84,16 @@ def test_rank_0_alone_has_new_weights(how, num_local, caplog):
         check_said(caplog, 1, "fit begins: ", "first/kernel' and ", " more of 7 variables")
     begin(model)
     check_said(caplog, 0)
+
+
+def test_rank_0_alone_has_new_weights_of_a_model_without_call(caplog):
+    with strategy(1).scope():
+        model = Gan()
+        model.compile(*(tf_adasum.wrap(keras.optimizers.SGD(0.1)) for _ in range(2)))
+    wanted = change(model, 0, "set_weights")
+    begin(model)
+    check_weights(model, wanted)
+    check_said(caplog, 1, "fit begins: ", "discriminator/dense")
 
 
 @local_replicas
@@ -240,6 +252,14 @@ def test_broadcast_variables_of_an_optimizer_and_of_a_plain_model():
     for variable in model.variables:
         rows = everywhere(variable.numpy())
         np.testing.assert_array_equal(rows, np.broadcast_to(rows[0], rows.shape))
+
+
+def test_broadcast_variables_of_optimizers_in_attributes():
+    model = held_optimizers()
+    model.compile(optimizer=keras.optimizers.Adam(0.1 * (world().rank + 1)), loss="mse")
+    tf_adasum.broadcast_variables(model)
+    for optimizer in model.parts.values():
+        np.testing.assert_allclose(float(optimizer.learning_rate), 0.1, rtol=1e-6)
 
 
 def test_broadcast_variables_refuses():

@@ -15,6 +15,7 @@ from mpi4py import MPI
 import tf_adasum
 from tests.reference import adasum, mean
 from tests.training.comparison import PER_REPLICA, check_fit, compiled, compiled_under
+from tests.training.linear_model import held_optimizers
 from tests.training.reference_training import Recipe
 from tests.training.replicas import (
     LOCAL,
@@ -131,9 +132,11 @@ class Interruption(keras.callbacks.Callback):
 
 
 @pytest.mark.long
-def test_fit_after_one_that_ended_at_unlike_steps():
+@pytest.mark.parametrize("make_model", [small_model, held_optimizers])
+def test_fit_after_one_that_ended_at_unlike_steps(make_model):
     """Ranks are in step again, in the rounds of groups and in the steps until all meet."""
-    model, number = compiled(1, momentum, "delta", settings=groups(group_size=2, sync_every=10))
+    settings = groups(group_size=2, sync_every=10)
+    model, number = compiled(1, momentum, "delta", make_model, settings=settings)
     initial = model.get_weights()
     batch = PER_REPLICA * number
     x, y = examples(9 * batch)

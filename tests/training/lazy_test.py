@@ -247,3 +247,9 @@ def test_own_loops_are_refused():
         return
     with pytest.raises(ValueError, match=r"compares the gradients of a batch at two weights"):
         replicas.run(step)
+    with replicas.scope():
+        model = small_model()
+        inner = tf_adasum.wrap(keras.optimizers.SGD(), sync=tf_adasum.sync.Lazy())
+        model.compile(keras.optimizers.MultiOptimizer(lambda variable: inner), "mse")
+    with pytest.raises(ValueError, match=r"Received: .*, or of an optimizer in a MultiOptimizer"):
+        model.fit(*examples(world().size), batch_size=world().size, verbose=0)

@@ -73,6 +73,12 @@ class OptimizerPerVariable(OwnStep):
         return [(self.parts[v.name], [v]) for v in self.trainable_variables]
 
 
+def held_optimizers() -> keras.Model:
+    """A linear model that holds its optimizers by itself."""
+    inputs = keras.Input((NUM_FEATURES,))
+    return OptimizerPerVariable(inputs=inputs, outputs=keras.layers.Dense(NUM_OUTPUTS)(inputs))
+
+
 class Prediction(keras.Layer):
     """Adds DECAY times the mean square of what passes to the loss."""
 

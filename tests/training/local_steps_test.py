@@ -19,9 +19,11 @@ from tests.training.comparison import (
     check_overflow_is_skipped,
     check_weights,
     compiled,
+    compiled_under,
     loss_scaled,
     own_step,
 )
+from tests.training.linear_model import held_optimizers
 from tests.training.reference_training import Recipe, ReferenceTraining
 from tests.training.replicas import (
     LOCAL,
@@ -65,6 +67,26 @@ def test_fit(count, steps, num_local):
         num_local, momentum, "delta", settings=settings, steps_per_execution=steps
     )
     check_fit(model, recipe_of(number, num_local, **settings))
+
+
+@local_replicas
+def test_fit_with_optimizers_in_attributes(num_local, caplog):
+    """As GANs have them: evaluated within a round, compared between rounds, ended with fit."""
+    settings = {"steps_per_sync": 3}
+    replicas = strategy(num_local, check_every=1)
+    model = compiled_under(replicas, momentum, "delta", held_optimizers, settings=settings)
+    number = replicas.num_replicas_in_sync
+    recipe = Recipe(held_optimizers, momentum, "delta", number, num_local, **settings)
+    reference = ReferenceTraining(recipe, model.get_weights())
+    batch = PER_REPLICA * number
+    x, y = examples(5 * batch)
+    data = {"batch_size": batch, "validation_data": (x, y), "shuffle": False, "verbose": 0}
+    model.fit(x, y, epochs=2, **data)
+    for _ in range(2):
+        reference.fit(x, y, 5)
+    reference.synchronize()
+    check_weights(model, reference.weights)
+    assert [r.getMessage() for r in caplog.records if r.name == "tf_adasum"] == []
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from typing_extensions import override
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.orthogonality_sums import OrthogonalitySums
 from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
 from tf_adasum.optimizers.mixin import AdasumMixin
 
 
@@ -120,8 +121,7 @@ class OrthogonalityLogger(keras.callbacks.Callback):
 
     def _exchange(self):
         """What the model's optimizer exchanges with, which is free to be measured."""
-        optimizer = self.model.optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        optimizer = compiled_optimizer(self.model)
         if not isinstance(optimizer, AdasumMixin):
             raise ValueError(
                 "OrthogonalityLogger measures what a wrapped optimizer exchanges; compile the "

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.distribute.own_variables import common_state, optimizers_of
+from tf_adasum.distribute.own_variables import common_state
+from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 
 def variables_that_agree(model: keras.Model) -> list[keras.Variable]:

@@ -21,8 +21,9 @@ from tf_adasum.distribute.digests import (
     ranks_in_words,
     variables_that_agree,
 )
-from tf_adasum.distribute.own_variables import optimizers_of, steps_taken
+from tf_adasum.distribute.own_variables import steps_taken
 from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 
 class DivergenceCheck:

@@ -8,8 +8,9 @@ import keras
 import tensorflow as tf
 
 from tf_adasum.collectives.compression.state import encoded_bytes
-from tf_adasum.distribute.own_variables import optimizers_of, parts_of
+from tf_adasum.distribute.own_variables import parts_of
 from tf_adasum.distribute.policy import PlanRow
+from tf_adasum.keras_hooks.model_optimizers import wrapped_optimizers_of
 
 
 def with_codecs(rows: Iterable[PlanRow], model: keras.Model, num_ranks: int) -> list[PlanRow]:
@@ -20,8 +21,7 @@ def with_codecs(rows: Iterable[PlanRow], model: keras.Model, num_ranks: int) -> 
         model: it, compiled with an optimizer of tf_adasum, or none.
         num_ranks: P; each rank reduces a part of every variable.
     """
-    of_optimizers = [parts_of(optimizer) for optimizer in optimizers_of(model)]
-    encodings = [parts.exchange.encoding for parts in of_optimizers if parts is not None]
+    encodings = [parts_of(each).exchange.encoding for each in wrapped_optimizers_of(model)]
     encoding = encodings[0] if encodings else None
     return [_with_codec(row, encoding, num_ranks) for row in rows]
 

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tf_adasum.distribute.variables import native_variable
-from tf_adasum.keras_hooks.losses import optimizers_held_by
+from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, wrapped_optimizers_of
 
 
 class StateVariable(NamedTuple):
@@ -89,19 +89,13 @@ def common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     return [variable for variable in optimizer.variables if id(variable) not in own]
 
 
-def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Those that take steps: what loss scaling or a MultiOptimizer holds, or the model's own."""
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        return []
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    return list(getattr(inner, "optimizers", [inner]))
-
-
 def steps_taken(model: keras.Model) -> int:
-    """Of the round of local steps that is under way; 0 between rounds."""
-    wrapped = [parts for parts in map(parts_of, optimizers_of(model)) if parts is not None]
-    return max((parts.exchange.steps_taken for parts in wrapped), default=0)
+    """Of the round of local steps that is under way; 0 between rounds.
+
+    Where several optimizers are in rounds of their own, the most that one of them has taken.
+    """
+    exchanges = [parts_of(each).exchange for each in wrapped_optimizers_of(model)]
+    return max((exchange.steps_taken for exchange in exchanges), default=0)
 
 
 def parts_of(optimizer: keras.optimizers.Optimizer):

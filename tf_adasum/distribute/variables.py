@@ -13,6 +13,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
+from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by
 
 
 def native_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
@@ -31,7 +32,7 @@ def broadcast_variables(
 
     Args:
         variables: a built Keras model (its weights, the states of its random layers, and its
-            optimizer's variables), a built Keras optimizer, or a list of `keras.Variable`s and
+            optimizers' variables), a built Keras optimizer, or a list of `keras.Variable`s and
             `tf.Variable`s of any shapes and fixed-size dtypes, the same list on all ranks.
         root: the rank whose values all get.
         communicator: whose ranks take part; all ranks if None.
@@ -83,9 +84,9 @@ def _listed(variables: Any) -> list:
     if isinstance(variables, keras.Model):
         _check_built(variables)
         metrics = {id(variable) for variable in variables.metrics_variables}
-        own = [variable for variable in variables.variables if id(variable) not in metrics]
-        optimizer = getattr(variables, "optimizer", None)
-        return own + (list(optimizer.variables) if optimizer is not None else [])
+        listed = [each for each in variables.variables if id(each) not in metrics]
+        listed += [v for each in optimizers_held_by(variables) for v in each.variables]
+        return list({id(each): each for each in listed}.values())  # some hold others' variables
     if isinstance(variables, keras.optimizers.Optimizer):
         _check_built(variables)
         return list(variables.variables)
@@ -98,8 +99,14 @@ def _listed(variables: Any) -> list:
     return listed
 
 
+def has_weights(model: keras.Model) -> bool:
+    """Whether the model has its variables: one without `call`, such as a GAN, is never built."""
+    layers = model._flatten_layers(include_self=False)
+    return model.built or (bool(layers) and all(layer.built for layer in layers))
+
+
 def _check_built(owner: keras.Model | keras.optimizers.Optimizer) -> None:
-    if not owner.built:
+    if not (has_weights(owner) if isinstance(owner, keras.Model) else owner.built):
         expected = "a model or an optimizer that has its variables"
         advice = "Call build first, on all ranks."
         raise ValueError(refusal(expected, f"{owner.name!r}, not built", advice))

@@ -1,7 +1,8 @@
 """The calls of `fit`, `evaluate` and `predict` that are under way, and their callbacks' turns.
 
-What other hooks do when callbacks have had their turn, they register with `after`. Only inside of
-these calls: a `CallbackList` of somebody's own loop may exist on one rank alone.
+What other hooks do when callbacks have had their turn, they register with `after`, and with
+`before` what they do ahead of it. Only inside of these calls: a `CallbackList` of somebody's own
+loop may exist on one rank alone.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class _Calls(threading.local):
 
 
 _calls = _Calls()
+_before: dict[str, list[Callable[[Call], None]]] = defaultdict(list)
 _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
 
 
@@ -92,6 +94,11 @@ def communicator_of(model: keras.Model) -> Communicator | None:
     extended = model.distribute_strategy.extended
     has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
     return extended.communicator if has_peers else None
+
+
+def before(turn: str, act: Callable[[Call], None]) -> None:
+    """Lets `act` come before all callbacks of a call have that turn, also without other ranks."""
+    _before[turn].append(act)
 
 
 def after(turn: str, act: Callable[[Call, keras.callbacks.CallbackList], None]) -> None:
@@ -134,6 +141,8 @@ def _mark_turn(name: str) -> None:
         if call is None or call.in_turn:
             return original(self, *args, **kwargs)
         call.callbacks = self
+        for act in _before[name]:
+            act(call)
         with _turn_of(call):
             original(self, *args, **kwargs)
         if call.communicator is not None:

@@ -17,6 +17,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from tf_adasum.keras_hooks import compiled_passes
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
+from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
 from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "train_step")
@@ -29,7 +30,7 @@ def install() -> None:
 
     @functools.wraps(original)
     def train_step(self, data):
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        optimizer = compiled_optimizer(self)
         asked = getattr(optimizer, "earlier_weights", None)
         context = replica_context_with_peers()
         values = None if asked is None or context is None else asked(self.trainable_weights)

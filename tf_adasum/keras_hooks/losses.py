@@ -9,7 +9,7 @@ optimizer needs the gradient of its replica's own loss, so nothing is divided fo
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -18,11 +18,11 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.losses import loss as loss_module
 
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.model_optimizers import is_wrapped, wrapped_optimizers_of
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "_make_function")
 require_hooks(TFOptimizer, "_backend_apply_gradients")
-require_hooks(keras.Model, "_flatten_layers")
 require_hooks(loss_module, "scale_loss_for_distribution", "unscale_loss_for_distribution")
 
 
@@ -85,7 +85,7 @@ def _divide_for_plain_optimizers() -> None:
 
     @functools.wraps(original)
     def apply_divided(self, grads, trainable_variables):
-        if in_undivided_step() and not _is_wrapped(self):
+        if in_undivided_step() and not is_wrapped(self):
             number = tf.distribute.get_strategy().num_replicas_in_sync
             grads = scaled(grads, 1 / number)
         return original(self, grads, trainable_variables)
@@ -93,27 +93,6 @@ def _divide_for_plain_optimizers() -> None:
     TFOptimizer._backend_apply_gradients = apply_divided
 
 
-def optimizers_held_by(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Returns the model's optimizers, each once: compiled, or in attributes of it or its layers."""
-    found = [each for layer in model._flatten_layers() for each in _optimizers(vars(layer))]
-    return list({id(each): each for each in found}.values())
-
-
 def _wants_undivided(model: keras.Model) -> bool:
     """Whether the model has a wrapped optimizer to which its losses don't come divided."""
-    found = optimizers_held_by(model)
-    return any(_is_wrapped(each) and not each._adasum_divided_loss for each in found)
-
-
-def _optimizers(holder) -> Iterator[keras.optimizers.Optimizer]:
-    """Optimizers among the values, also in lists, dicts and other optimizers."""
-    for value in holder.values() if isinstance(holder, dict) else holder:
-        if isinstance(value, keras.optimizers.Optimizer):
-            yield value
-            yield from _optimizers(vars(value))
-        elif isinstance(value, (list, tuple, dict)):
-            yield from _optimizers(value)
-
-
-def _is_wrapped(optimizer) -> bool:
-    return hasattr(optimizer, "_adasum_divided_loss")
+    return any(not each._adasum_divided_loss for each in wrapped_optimizers_of(model))

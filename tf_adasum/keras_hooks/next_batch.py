@@ -1,8 +1,8 @@
 """The question whether any replica has another batch goes by that name.
 
-The ranks ask it before every batch: it is what they wait in where one of them has stopped. Where an
-optimizer's steps wait for nobody, `fit` does not ask it if the ranks know how many batches they
-have: then the one with fewer batches than others goes on with empty ones until their end.
+The ranks ask it before every batch: it is what they wait in where one of them has stopped. Where
+the steps of wrapped optimizers wait for nobody, `fit` does not ask it if the ranks know how many
+batches they have: then the one with fewer than others goes on with empty ones until their end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tensorflow.python.distribute import input_lib
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.model_optimizers import wrapped_optimizers_of
 
 require_hooks(input_lib, "_calculate_replicas_with_values")
 
@@ -47,5 +48,5 @@ def _is_of_fit_that_waits_for_nobody() -> bool:
     call = calls.current()
     if call is None or call.name != "fit" or call.in_turn:
         return False  # callbacks have data of their own
-    optimizer = getattr(call.model.optimizer, "inner_optimizer", call.model.optimizer)
-    return not getattr(optimizer, "waits_for_others", True)
+    wrapped = wrapped_optimizers_of(call.model)
+    return bool(wrapped) and not any(each.waits_for_others for each in wrapped)

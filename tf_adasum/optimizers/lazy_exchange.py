@@ -126,8 +126,9 @@ class LazyExchange(Exchange):
         if not replicas:
             raise ValueError(
                 "Lazy compares the gradients of a batch at two weights, which fit and "
-                "train_on_batch do, in Keras' train_step or one that calls it. Received: "
-                "gradients of a loop, or a train_step, of your own."
+                "train_on_batch do, in Keras' train_step or one that calls it, for the optimizer "
+                "that the model is compiled with; compile it with that. Received: gradients of a "
+                "loop or a train_step of your own, or of an optimizer in a MultiOptimizer."
             )
         found = [
             tf_values.PerReplica([of_replica[place] for of_replica in replicas]) for place in places

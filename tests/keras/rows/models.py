@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_adasum
 from tests.keras.registry import row
 from tests.keras.run import BATCH, momentum
+from tests.training.gan import Gan
 from tests.training.linear_model import OwnLoss
 from tests.training.replicas import NUM_FEATURES, NUM_OUTPUTS, small_model
 
@@ -154,41 +155,6 @@ def cleared(run):
     return run.result(run.compiled(Subclassed), history, first=weights) | {
         "again": run.fit(run.models[-1], x, y),
     }
-
-
-class Gan(keras.Model):
-    """Two networks, two optimizers; the discriminator learns first."""
-
-    def __init__(self):
-        super().__init__()
-        layers = keras.layers
-        self.discriminator = keras.Sequential(
-            [keras.Input((NUM_OUTPUTS,)), layers.Dense(6, "tanh"), layers.Dense(1)],
-            name="discriminator",
-        )
-        self.generator = keras.Sequential(
-            [keras.Input((NUM_FEATURES,)), layers.Dense(6, "tanh"), layers.Dense(NUM_OUTPUTS)],
-            name="generator",
-        )
-
-    def compile(self, of_discriminator, of_generator):
-        super().compile()
-        self.of_discriminator, self.of_generator = of_discriminator, of_generator
-        self.loss = keras.losses.BinaryCrossentropy(from_logits=True)
-
-    def train_step(self, data):
-        latent, real = data
-        ones, zeros = tf.ones([tf.shape(real)[0], 1]), tf.zeros([tf.shape(real)[0], 1])
-        with tf.GradientTape() as tape:
-            d_loss = self.loss(ones, self.discriminator(real))
-            d_loss += self.loss(zeros, self.discriminator(self.generator(latent)))
-        weights = self.discriminator.trainable_variables
-        self.of_discriminator.apply(tape.gradient(d_loss, weights), weights)
-        with tf.GradientTape() as tape:
-            g_loss = self.loss(ones, self.discriminator(self.generator(latent)))
-        weights = self.generator.trainable_variables
-        self.of_generator.apply(tape.gradient(g_loss, weights), weights)
-        return {"d_loss": d_loss, "g_loss": g_loss}
 
 
 @models("a GAN with two optimizers, with a rule for the generator")
