@@ -66,6 +66,11 @@ def test_two_halves_are_the_whole(make_optimizer, mode, num_local):
     check_resumes((2, 2 * STEPS), num_local, make_optimizer, mode=mode, kind=kind)
 
 
+def test_optimizers_in_attributes():
+    """Those of a GAN, which nothing builds but their first step; in the midst of a round."""
+    check_resumes((STEPS + 2,), LOCAL[-1], adam, is_gan=True, steps_per_sync=4)
+
+
 def mixed(make_optimizer):
     return lambda: keras.optimizers.LossScaleOptimizer(make_optimizer(), initial_scale=1024.0)
 

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
+from tests.training.gan import Gan
 from tests.training.replicas import (
     barrier,
     examples,
@@ -78,15 +79,21 @@ def data_of(kind, batch):
     return {"x": dataset.repeat().batch(batch), "steps_per_epoch": STEPS}  # endless
 
 
-def begun(num_local, make_optimizer, layers=(), kind="arrays", **settings):
+def begun(num_local, make_optimizer, layers=(), kind="arrays", is_gan=False, **settings):
     """What a program does from its start to `fit`: the model, and the data."""
     keras.utils.set_random_seed(7)
     replicas = strategy(num_local)
+
+    def optimizer():
+        return tf_adasum.wrap(make_optimizer(), **settings) if settings else make_optimizer()
+
     with replicas.scope():
-        model = small_model(*[layer() for layer in layers])
-        optimizer = make_optimizer()
-        optimizer = tf_adasum.wrap(optimizer, **settings) if settings else optimizer
-        model.compile(optimizer, loss="mse", metrics=["mae"])
+        if is_gan:
+            model = Gan()
+            model.compile(optimizer(), optimizer())
+        else:
+            model = small_model(*[layer() for layer in layers])
+            model.compile(optimizer(), loss="mse", metrics=["mae"])
     return model, data_of(kind, PER_REPLICA * replicas.num_replicas_in_sync)
 
 

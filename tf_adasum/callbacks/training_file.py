@@ -3,8 +3,9 @@
 HDF5, with
 * `header`: bytes of JSON, an object with "format" and "version" (below), "num_replicas" N, the
   "counts" of each rank (not in older files), "seeds", the copies of the state of `keras.random` on
-  rank 0, what the callback says of the training ("epoch", "batch", "data"), and "state", "metrics"
-  and "residuals": for each variable its path, dtype, shape and "is_per_replica";
+  rank 0, "optimizers" (not in older files), the numbers of the weights that each is built for, what
+  the callback says of the training ("epoch", "batch", "data"), and "state", "metrics" and
+  "residuals": for each variable its path, dtype, shape and "is_per_replica";
 * `state/0`, `state/1`, .., `metrics/0`, .. and so on: the values in that order. A variable that is
   not per replica has its shape; one that is has a dimension of N in front, in the order of the
   replicas. Dtypes that NumPy has not (bfloat16) are kept as unsigned integers of their size.

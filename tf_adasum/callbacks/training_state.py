@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tf_adasum.callbacks.built_optimizers import build_optimizers, weights_of_optimizers
 from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
@@ -19,7 +20,7 @@ from tf_adasum.distribute.own_variables import (
     residual_variables,
     state_variables,
 )
-from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.distribute.variables import has_weights, local_copies, native_variable
 from tf_adasum.keras_hooks import calls, global_seeds
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
 
@@ -34,7 +35,7 @@ def save_training(
 
     Args:
         path: the file, of which rank 0's counts.
-        model: a built Keras model with built optimizers.
+        model: a Keras model that has its weights and those of its optimizers that are in use.
         header: what else `restore_training` is to return, of JSON's types.
         slots: "per_rank" or "mean", as for `BackupAndRestore`.
         in_epoch: whether to save what the metrics have counted.
@@ -53,7 +54,7 @@ def save_training(
         "residuals": residual_variables(model),
     }
     numbers = {"num_replicas": state.num_replicas, "counts": state.counts}
-    header = {**header, **numbers, "seeds": copies}
+    header = {**header, **numbers, "seeds": copies, "optimizers": weights_of_optimizers(model)}
     failure = ""
     with contextlib.ExitStack() as stack:
         writer = None
@@ -89,7 +90,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
 
     Args:
         path: the file, of which rank 0's counts; others need not see it.
-        model: the same model, built, on any number of replicas.
+        model: the same model, with its weights, on any number of replicas.
 
     Returns:
         The header, and what is to be assigned to metrics when the epoch begins: a list of
@@ -97,7 +98,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
 
     Raises:
         OSError: on all ranks, if rank 0 can't read the file.
-        ValueError: on all ranks, if it is another model's, or the model is not built.
+        ValueError: on all ranks, if it is another model's, or the model has no weights yet.
     """
     state = ReplicaState(model)
     with contextlib.ExitStack() as stack:
@@ -121,7 +122,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         if not answer:
             return None
         header = answer["header"]
-        _build(model, path)
+        _build(model, path, header)
         variables = _saved_variables(model, header.get("seeds", 0))
         _check_alike(header["state"], variables, path, _rank(model))
         _assign(state, reader, header, "state", variables)
@@ -129,14 +130,17 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         return header, _metrics(state, reader, header, model)
 
 
-def _build(model: keras.Model, path: str) -> None:
+def _build(model: keras.Model, path: str, header: dict[str, Any]) -> None:
     """The slots must be there before they are restored. Under a strategy `fit` built the rest."""
-    if not model.built:
+    if not has_weights(model):
         raise ValueError(
-            f"Expected a built model, to restore {path} into it; give it an Input layer or call "
-            f"build first. Received: {model.name!r}, not built"
+            f"rank {_rank(model)}: Expected a model that has its weights, to restore {path} into "
+            "it; give it, or each of its layers that are models, an Input layer, or call build "
+            f"first. Received: {model.name!r}, not built"
         )
-    if model.optimizer is not None and not model.optimizer.built:
+    if "optimizers" in header:
+        build_optimizers(model, header["optimizers"])
+    elif model.optimizer is not None and not model.optimizer.built:  # an older file
         with model.distribute_strategy.scope():
             model.optimizer.build(model.trainable_variables)
 
