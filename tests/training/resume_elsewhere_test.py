@@ -170,6 +170,17 @@ def cut(path):
     os.truncate(path, os.path.getsize(path) // 2)
 
 
+def garble(path):
+    with h5py.File(path, "r+") as file:
+        length = len(file["header"])
+        file["header"][length // 2 :] = 0
+
+
+def take_a_value(path):
+    with h5py.File(path, "r+") as file:
+        del file["state/1"]
+
+
 def keep(path):
     assert os.path.exists(path)
 
@@ -178,9 +189,11 @@ def keep(path):
     ("spoil", "width", "error", "message"),
     [
         (cut, None, OSError, "Expected a backup in .* complete as this version"),
+        (garble, None, OSError, "Expected a backup in .* complete as this version"),
+        (take_a_value, None, OSError, "Expected a backup in .* complete as this version"),
         (keep, [keras.layers.Dense(3)], ValueError, "Expected the backup of this model"),
     ],
-    ids=["cut off", "another model"],
+    ids=["cut off", "garbled", "without a value", "another model"],
 )
 def test_another_file_is_refused_on_all_ranks(spoil, width, error, message):
     folder = shared_path("backup")

@@ -88,21 +88,36 @@ class TrainingReader:
 
     Raises:
         OSError: there is no such file, or it is none of this format.
+        ValueError, TypeError, KeyError or RuntimeError: what it holds is damaged.
     """
 
     def __init__(self, path: str):
         self._file = h5py.File(path, "r")
+        try:
+            self.header = self._read_header()
+        except Exception:
+            self._file.close()
+            raise
+
+    def _read_header(self) -> dict[str, Any]:
         stored = self._file.get("header")
         header = json.loads(stored[()].tobytes()) if stored is not None else {}
-        if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
-            self._file.close()
+        is_header = isinstance(header, dict)
+        if not is_header or (header.get("format"), header.get("version")) != (FORMAT, VERSION):
             raise OSError(f"no file of {FORMAT!r}, version {VERSION}")
-        self.header: dict[str, Any] = header
+        return header
 
     def value(self, group: str, number: int) -> Value:
-        """Returns the value of the variable with that number in one of `GROUPS`."""
+        """Returns the value of the variable with that number in one of `GROUPS`.
+
+        Raises:
+            OSError: it is not of the shape that the header tells; what h5py raises, too.
+        """
         listed = self.header[group][number]
         array = np.asarray(self._file[f"{group}/{number}"][()])
+        rows = [self.header["num_replicas"]] if listed["is_per_replica"] else []
+        if list(array.shape) != rows + listed["shape"]:
+            raise OSError(f"a value of shape {list(array.shape)} for {listed['path']!r}")
         dtype = tf.as_dtype(listed["dtype"]).as_numpy_dtype
         if array.dtype != dtype:
             array = array.view(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -24,8 +24,26 @@ from tf_adasum.distribute.variables import has_weights, local_copies, native_var
 from tf_adasum.keras_hooks import calls, global_seeds
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
 
-# What h5py raises where the disk is full, the folder not there, the file cut off.
-_FAILURES = (OSError, RuntimeError, KeyError)
+# What is raised where the disk is full, the folder not there, the file cut off, or damaged.
+_FAILURES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+
+
+class _Backup(NamedTuple):
+    """A file that a model is restored from.
+
+    Attributes:
+        path: of the file.
+        reader: on rank 0; None elsewhere.
+        header: of the file, on all ranks.
+        model: what is restored.
+        state: brings values to its replicas.
+    """
+
+    path: str
+    reader: TrainingReader | None
+    header: dict[str, Any]
+    model: keras.Model
+    state: ReplicaState
 
 
 def save_training(
@@ -97,7 +115,8 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         variables and values; None if there is no file.
 
     Raises:
-        OSError: on all ranks, if rank 0 can't read the file.
+        OSError: on all ranks, if rank 0 can't read the file, or not all of it: what was read
+            before is restored then.
         ValueError: on all ranks, if it is another model's, or the model has no weights yet.
     """
     state = ReplicaState(model)
@@ -114,20 +133,24 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
                 answer = {"failure": str(error)}
         answer = _of_rank_0(model, answer, "what a backup holds")
         if "failure" in answer:
-            raise OSError(
-                f"rank {_rank(model)}: Expected a backup in {path} on rank 0, complete as this "
-                "version of tf_adasum writes it; remove it to begin anew. "
-                f"Received: {answer['failure']}"
-            )
+            raise _unreadable(path, model, answer["failure"])
         if not answer:
             return None
         header = answer["header"]
         _build(model, path, header)
         variables = _saved_variables(model, header.get("seeds", 0))
         _check_alike(header["state"], variables, path, _rank(model))
-        _assign(state, reader, header, "state", variables)
-        _assign_residuals(state, reader, header, model)
-        return header, _metrics(state, reader, header, model)
+        backup = _Backup(path, reader, header, model, state)
+        _assign(backup, "state", variables)
+        _assign_residuals(backup)
+        return header, _metrics(backup)
+
+
+def _unreadable(path: str, model: keras.Model, failure: str) -> OSError:
+    return OSError(
+        f"rank {_rank(model)}: Expected a backup in {path} on rank 0, complete as this version of "
+        f"tf_adasum writes it; remove it to begin anew. Received: {failure}"
+    )
 
 
 def _build(model: keras.Model, path: str, header: dict[str, Any]) -> None:
@@ -166,49 +189,57 @@ def _as_wanted(value: Value, slots: str) -> Value:
     return Value(value.common(), False) if slots == "mean" else value
 
 
-def _assign(
-    state: ReplicaState,
-    reader: TrainingReader | None,
-    header: dict[str, Any],
-    group: str,
-    variables: list[StateVariable],
-) -> None:
+def _assign(backup: _Backup, group: str, variables: list[StateVariable]) -> None:
     """Each replica gets its own value where there are as many as then, else all the same."""
+    header, state = backup.header, backup.state
     same_number = header["num_replicas"] == state.num_replicas
     for number, (variable, listed) in enumerate(zip(variables, header[group])):
         is_per_replica = listed["is_per_replica"] and same_number
-        value = None
-        if reader is not None:
-            value = reader.value(group, number)
-            if not is_per_replica:
-                value = Value(value.common(), False)
+        value = _read(backup, group, number)
+        if value is not None and not is_per_replica:
+            value = Value(value.common(), False)
         state.assign(variable, value, is_per_replica)
 
 
-def _assign_residuals(state, reader, header, model) -> None:
+def _read(backup: _Backup, group: str, number: int) -> Value | None:
+    """A value on rank 0; raises OSError on all ranks, none of which then waits for it."""
+    value, failure = None, ""
+    if backup.reader is not None:
+        try:
+            value = backup.reader.value(group, number)
+        except _FAILURES as error:
+            failure = str(error)
+    failure = _of_rank_0(backup.model, failure, "whether a value of a backup was read")
+    if failure:
+        raise _unreadable(backup.path, backup.model, failure)
+    return value
+
+
+def _assign_residuals(backup: _Backup) -> None:
     """What replicas of other numbers have lost belongs to none of these, which begin anew."""
-    variables = residual_variables(model)
+    header, state = backup.header, backup.state
+    variables = residual_variables(backup.model)
     saved = _saved_layout(header.get("residuals", []))
     # A part of a residual is a rank's. Older files say only how many replicas there were in all.
     counts = header.get("counts")
     is_same = header["num_replicas"] == state.num_replicas and counts in (None, state.counts)
     if is_same and saved == _layout(variables):
-        _assign(state, reader, header, "residuals", variables)
+        _assign(backup, "residuals", variables)
         return
     for each in variables:
         for copy in local_copies(each.variable):
             copy.assign(np.zeros(copy.shape, copy.dtype.as_numpy_dtype))
 
 
-def _metrics(state, reader, header, model) -> list[list]:
+def _metrics(backup: _Backup) -> list[list]:
     """Assigns to the metrics, which `fit` resets when the epoch begins, and keeps what they hold.
 
     Metrics that are not those of then count from here on: they decide no weight.
     """
-    variables = metric_variables(model)
-    if not variables or _layout(variables) != _saved_layout(header["metrics"]):
+    variables = metric_variables(backup.model)
+    if not variables or _layout(variables) != _saved_layout(backup.header["metrics"]):
         return []
-    _assign(state, reader, header, "metrics", variables)
+    _assign(backup, "metrics", variables)
     copies = [each.variable for each in variables]
     return [[copy, copy.numpy()] for each in copies for copy in getattr(each, "values", (each,))]
 
