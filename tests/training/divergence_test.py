@@ -59,6 +59,36 @@ def test_one_bit_is_found_within_check_every_steps(after, found, mode, num_local
         trained(num_local, 3, [FlipOneBit(after)], mode=mode)
 
 
+class Interruption(Exception):
+    """What ends `fit` on each rank by itself."""
+
+
+class EndAtUnlikeSteps(keras.callbacks.Callback):
+    """Ends `fit` in the second batch of rank 0, and behind that of the others."""
+
+    stops_nothing = True  # or ranks would ask after each batch whether one stops
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1 and world().rank == 0:
+            raise Interruption
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 2:
+            raise Interruption
+
+
+def test_ranks_count_alike_after_a_fit_that_was_cut_short():
+    """Else one would compare, and the others take their next step."""
+    model = trained(1, NUM_STEPS + 1)
+    batch = 2 * model.distribute_strategy.num_replicas_in_sync
+    x, y = examples(NUM_STEPS * batch)
+    data = {"x": x, "y": y, "batch_size": batch, "verbose": 0}
+    with pytest.raises(Interruption):
+        model.fit(**data, callbacks=[EndAtUnlikeSteps()])
+    model.fit(**data, epochs=2)
+    assert_equal_on_ranks(model.trainable_variables)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("check_every", "compile_options", "settings"),

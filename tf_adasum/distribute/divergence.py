@@ -67,6 +67,10 @@ class DivergenceCheck:
             self._num_steps = 0
             self._compare(model)
 
+    def forget_steps(self) -> None:
+        """Is told that `fit` was cut short, where ranks may have counted unlike numbers."""
+        self._num_steps = 0
+
     def _compare(self, model: keras.Model) -> None:
         variables = variables_that_agree(model)
         copies = [local_copies(native_variable(variable)) for variable in variables]

@@ -19,6 +19,7 @@ def install() -> None:
     calls.after("on_train_begin", lambda call, _: _compare(call, "fit begins"))
     calls.after("on_test_begin", lambda call, _: _compare(call, "evaluate begins"))
     calls.after("on_train_end", lambda call, _: _compare(call, "fit ends"))
+    calls.after("on_train_begin", lambda call, _: _forget_steps_of_failure(call))
     calls.after("on_train_batch_end", lambda call, _: _count_steps(call))
 
 
@@ -35,3 +36,11 @@ def _compare(call: calls.Call, when: str) -> None:
 
 def _count_steps(call: calls.Call) -> None:
     call.model.distribute_strategy.divergence_check.count_steps(call.model)
+
+
+def _forget_steps_of_failure(call: calls.Call) -> None:
+    def ended(error: type | None, *_) -> None:
+        if error is not None:
+            call.model.distribute_strategy.divergence_check.forget_steps()
+
+    call.at_end.push(ended)
