@@ -1,14 +1,25 @@
-"""What ends the iterators of `fit` takes its time, and nobody waits for it."""
+"""What ends the iterators of `fit` takes its time, and nobody waits for it; nothing is left."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import keras
 import pytest
 
 import tf_adasum
-from tests.training.replicas import LOCAL, barrier, endless_examples, small_model, strategy
+from tests.training.replicas import (
+    LOCAL,
+    barrier,
+    endless_examples,
+    examples,
+    small_model,
+    strategy,
+)
+from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import data_position
 
 LIMIT_SECONDS = 60
 
@@ -33,3 +44,27 @@ def test_fit_ends_before_its_iterators(num_local):
     may_end.set()
     assert has_ended.wait(LIMIT_SECONDS)
     barrier()
+
+
+class WatchAdapter(keras.callbacks.Callback):
+    """Hears when what `fit` made of its data is gone."""
+
+    def on_train_begin(self, logs=None):
+        self.is_gone = threading.Event()
+        adapter = data_position.of_begun_fit()._adapter
+        self.adapter = weakref.ref(adapter, lambda _: self.is_gone.set())
+
+
+def test_fit_leaves_no_copy_of_the_data():
+    """What Keras made of arrays goes with the iterators of `fit`, without a garbage collection."""
+    with strategy(1).scope():
+        model = small_model()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse")
+    x, y = examples(4 * world().size)
+    watch = WatchAdapter()
+    gc.disable()
+    try:
+        model.fit(x, y, batch_size=len(x), verbose=0, callbacks=[watch])
+        assert watch.is_gone.wait(LIMIT_SECONDS)
+    finally:
+        gc.enable()

@@ -223,10 +223,14 @@ class Progress:
             self._iterator._num_batches = position["num_batches"]
 
     def _note_calls(self, name: str, event: str) -> None:
-        original = getattr(self._adapter, name)
+        # No cycle here either: an adapter holds what was made of the data for TensorFlow.
+        original = getattr(type(self._adapter), name)
+        weak_progress, weak_adapter = weakref.ref(self), weakref.ref(self._adapter)
 
         def noted():
-            self.note(event)
-            original()
+            progress = weak_progress()
+            if progress is not None:
+                progress.note(event)
+            original(weak_adapter())
 
         setattr(self._adapter, name, noted)
