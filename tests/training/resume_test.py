@@ -46,7 +46,8 @@ def check_resumes(ends, *begin, **options):
     barrier()
     assert not all(map(np.array_equal, first.get_weights(), initial))
     for last, end in itertools.pairwise(ends):
-        interrupt(folder, end - last, begin, save_freq=end - last)
+        ended = interrupt(folder, end - last, begin, save_freq=end - last)
+        assert ended._initial_epoch is None  # the next fit is one of its own
     resumed, data = begin()
     rest = fit(resumed, data, backup(folder))
     assert rest.epoch == list(range(ends[-1] // STEPS, EPOCHS))
@@ -54,7 +55,7 @@ def check_resumes(ends, *begin, **options):
         assert logged == history.history[name][ends[-1] // STEPS :], name
     check_same(resumed, straight)
     assert not os.path.exists(folder)
-    assert resumed._initial_epoch is None  # the next fit is one of its own
+    assert resumed._initial_epoch is None
 
 
 @pytest.mark.parametrize("num_local", LOCAL)

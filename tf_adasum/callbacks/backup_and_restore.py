@@ -119,6 +119,9 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._data = self._data_of_fit()
         self._metrics, self._batch, self._since_saved, self._is_due = [], 0, 0, False
         self._is_restored = False
+        call = calls.current()
+        if call is not None:  # also when fit ends by an exception
+            call.at_end.callback(self._end)
         self._hear_requests()
         restored = restore_training(self._path, self.model)
         if restored is None:
@@ -162,9 +165,7 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     @override
     def on_train_end(self, logs=None):
-        self._requests.stop()
-        if self._is_restored:
-            self.model._initial_epoch = None  # the next fit begins where it is asked to
+        self._end()
         if self.delete_checkpoint and self._is_rank_0():
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self._path)
@@ -183,10 +184,14 @@ class BackupAndRestore(keras.callbacks.Callback):
     def _hear_requests(self) -> None:
         self._ends = False
         self._requests = SaveRequests(calls.communicator_of(self.model))
-        call = calls.current()
-        if call is not None:  # also when fit ends by an exception
-            call.at_end.callback(self._requests.stop)
         self._requests.start()
+
+    def _end(self) -> None:
+        if self._requests is not None:
+            self._requests.stop()
+        if self._is_restored:
+            self.model._initial_epoch = None  # the next fit begins where it is asked to
+            self._is_restored = False
 
     def _end_if_asked(self) -> None:
         if not self._ends:
@@ -218,8 +223,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         )
         if header["num_replicas"] != number and any(e["is_per_replica"] for e in header["state"]):
             _log.warning(
-                "fit begins: %d replicas saved values of their own (slots, say), and %d go on, "
-                "each with the mean.",
+                "fit begins: %d replicas saved values of their own (slots, say); each goes on with "
+                "their mean, as the number of replicas is %d now.",
                 *(header["num_replicas"], number),
             )
         if why_not:
