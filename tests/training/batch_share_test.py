@@ -209,7 +209,7 @@ def test_a_wrong_share_is_a_sentence(share):
 
 @pytest.mark.parametrize("number", [0, -1, np.nan, np.inf, "a", None])
 def test_a_wrong_number_is_a_sentence(number):
-    with pytest.raises(ValueError, match=r"positive numbers, one a rank.* Received: "):
+    with pytest.raises(ValueError, match=r"one positive number a rank, \d in all.* Received: "):
         strategy(1, batch_share=[number] * world().size)
 
 

@@ -183,7 +183,9 @@ def test_rows_that_cannot_be_told_apart_are_refused():
     if world().size == 1 or LOCAL[-1] == 1:
         assert len(model.predict(x, batch_size=len(x), verbose=0)) == LOCAL[-1] * world().size
         return
-    with pytest.raises(ValueError, match=rf"^rank {world().rank}: .*for 8 rows\. Predict with one"):
+    with pytest.raises(
+        ValueError, match=rf"^rank {world().rank}: .*input are 8\. Predict with one"
+    ):
         model.predict(x, batch_size=len(x), verbose=0)
 
 

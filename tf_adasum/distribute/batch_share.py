@@ -189,7 +189,7 @@ def resolved(share: Any, communicator: Communicator) -> Any:
     except ValueError:
         numbers = []
     if len(numbers) != communicator.size:
-        expected = f"{communicator.size} numbers in {VARIABLE}, one a rank"
+        expected = f"one number a rank in {VARIABLE}, {communicator.size} in all"
         raise ValueError(refusal(expected, shown(text), "Pass a list of shares instead."))
     return numbers
 
@@ -223,7 +223,7 @@ def _whole_text(share: Any) -> str:
 
 
 def _checked(share: Any, communicator: Communicator) -> np.ndarray:
-    wanted = f"{communicator.size} positive numbers, one a rank"
+    wanted = f"one positive number a rank, {communicator.size} in all"
     expected = f"batch_share to be 'measured', 'hostfile' or {wanted}"
     error = ValueError(refusal(expected, shown(share), "Pass such a batch_share."))
     if isinstance(share, str):

@@ -131,8 +131,8 @@ def _of_all_ranks(outputs, rows: Sequence[int], communicator, numbers: ReplicaNu
         raise ValueError(
             f"rank {communicator.rank}: Expected as many rows of output as of input, or a multiple "
             "of them, to put those of several replicas or steps of a rank in order. Received: "
-            f"{[tuple(leaf.shape) for leaf in leaves]} for {sum(rows)} rows. Predict with one "
-            "device per rank and steps_per_execution=1"
+            f"{[tuple(leaf.shape) for leaf in leaves]}, where rows of input are {sum(rows)}. "
+            "Predict with one device per rank and steps_per_execution=1"
         )
     order = _in_order(len(rows) // numbers.counts[communicator.rank], numbers)
     whole = [

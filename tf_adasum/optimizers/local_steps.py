@@ -10,6 +10,7 @@ from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
 from tf_adasum.collectives.communicator import size
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -28,21 +29,33 @@ def steps_of_ranks(steps_per_sync: StepsPerSync) -> int | list[int]:
 
     Args:
         steps_per_sync: K, one for each rank, or a function of the rank.
+
+    Raises:
+        ValueError: the strategy in force has another number of ranks.
     """
+    strategy = tf.distribute.get_strategy()
+    is_ours = isinstance(strategy, AdasumStrategy)
     if callable(steps_per_sync):
-        strategy = tf.distribute.get_strategy()
-        is_ours = isinstance(strategy, AdasumStrategy)
         num_ranks = strategy.extended.communicator.size if is_ours else size()
-        steps_per_sync = [steps_per_sync(rank) for rank in range(num_ranks)]
-    if isinstance(steps_per_sync, (list, tuple)):
-        return [_python_int(count) for count in steps_per_sync]
-    return _python_int(steps_per_sync)
+        return [_python_int(steps_per_sync(rank)) for rank in range(num_ranks)]
+    if not isinstance(steps_per_sync, (list, tuple)):
+        return _python_int(steps_per_sync)
+    if is_ours and strategy.num_replicas_in_sync > 1:
+        _check_one_a_rank(steps_per_sync, strategy.extended.communicator.size)
+    return [_python_int(count) for count in steps_per_sync]
 
 
 def _python_int(count: object) -> object:
     """For NumPy's integers, which a configuration could not hold; others as they are."""
     is_int = isinstance(count, numbers.Integral) and not isinstance(count, bool)
     return int(count) if is_int else count
+
+
+def _check_one_a_rank(steps: Sequence[int], num_ranks: int) -> None:
+    if len(steps) != num_ranks:
+        expected = f"steps_per_sync to be one number for all, or a list of one a rank, {num_ranks}"
+        advice = "Pass a number for each rank, not for each replica."
+        raise ValueError(refusal(f"{expected} in all", shown(steps), advice))
 
 
 class LocalSteps(Exchange):
@@ -121,11 +134,7 @@ class LocalSteps(Exchange):
         if isinstance(self._steps, int):
             return self._steps
         communicator = strategy.extended.communicator
-        if len(self._steps) != communicator.size:
-            raise ValueError(
-                f"steps_per_sync needs a number for each of {communicator.size} ranks. "
-                f"Received: {len(self._steps)}, {self._steps}."
-            )
+        _check_one_a_rank(self._steps, communicator.size)
         return self._steps[communicator.rank]
 
     def _update(self, grads, variables, update, idle) -> None:

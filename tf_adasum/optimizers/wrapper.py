@@ -78,7 +78,7 @@ class AdasumOptimizer(AdasumMixin):
             settings.pop("steps_per_sync", None)  # decided by sync
             if not settings["sync"].has_modes:
                 settings.pop("mode", None)
-        return wrap(optimizer, **settings)
+        return _wrapped(optimizer, **settings)
 
 
 def _config_of(choice: Compression | Sync | None) -> dict | None:
@@ -180,7 +180,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     Raises:
         TypeError: not a Keras optimizer, or one that cannot be wrapped.
         ValueError: a setting is unknown or does not go with the others, or the optimizer is
-            wrapped already, or is built already and given `accumulate`, `steps_per_sync` or `sync`.
+            wrapped already, or is built already and given `accumulate`, `steps_per_sync` or `sync`,
+            or a list for `steps_per_sync` has not one number for each rank of the strategy.
 
     Example:
         >>> import keras, tf_adasum
@@ -194,6 +195,22 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     Source: Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021,
     section 3 (the rule) and section 4 (applying it to the change of the weights).
     """
+    steps = steps_of_ranks(steps_per_sync)
+    rest = divided_loss, compression, sync, unused_variables
+    return _wrapped(optimizer, mode, accumulate, steps, *rest)
+
+
+def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
+    optimizer: keras.optimizers.Optimizer,
+    mode: str = "delta",
+    accumulate: int = 1,
+    steps_per_sync: int | list[int] = 1,
+    divided_loss: bool | None = None,
+    compression: Compression | None = None,
+    sync: Sync | None = None,
+    unused_variables: bool = False,
+) -> keras.optimizers.Optimizer:
+    """As `wrap`; what comes from a file may have numbers of other ranks until it takes a step."""
     if not isinstance(mode, str) or mode not in _EXCHANGES:
         raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
     if divided_loss is not None and not isinstance(divided_loss, bool):
@@ -206,11 +223,10 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             f"unused_variables={unused_variables!r}."
         )
     check_wrappable(optimizer, mode)
-    steps_per_sync = steps_of_ranks(steps_per_sync)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         inner = optimizer.inner_optimizer
         rest = divided_loss, compression, sync, unused_variables
-        wrap(inner, mode, accumulate, steps_per_sync, *rest)
+        _wrapped(inner, mode, accumulate, steps_per_sync, *rest)
         return optimizer
     check_settings(optimizer, mode, accumulate, steps_per_sync)
     accumulate = int(accumulate)  # NumPy's, say, which a configuration could not hold
