@@ -69,14 +69,13 @@ def test_fit(count, steps, num_local):
     check_fit(model, recipe_of(number, num_local, **settings))
 
 
-@local_replicas
-def test_fit_with_optimizers_in_attributes(num_local, caplog):
+def test_fit_with_optimizers_in_attributes(caplog):
     """As GANs have them: evaluated within a round, compared between rounds, ended with fit."""
     settings = {"steps_per_sync": 3}
-    replicas = strategy(num_local, check_every=1)
+    replicas = strategy(MOST_LOCAL, check_every=1)
     model = compiled_under(replicas, momentum, "delta", held_optimizers, settings=settings)
     number = replicas.num_replicas_in_sync
-    recipe = Recipe(held_optimizers, momentum, "delta", number, num_local, **settings)
+    recipe = Recipe(held_optimizers, momentum, "delta", number, MOST_LOCAL, **settings)
     reference = ReferenceTraining(recipe, model.get_weights())
     batch = PER_REPLICA * number
     x, y = examples(5 * batch)
