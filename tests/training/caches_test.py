@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tf_adasum
-from tests.training.replicas import LOCAL, assert_equal_on_ranks, barrier, shared_path, strategy
+from tests.training.numbered_files import ROWS_OF_FILE, model_of_ones, number_files, to_number
+from tests.training.replicas import LOCAL, assert_equal_on_ranks, barrier, shared_path
 from tf_adasum.collectives.communicator import world
 
-NUM_FILES, ROWS_OF_FILE = 6, 4
+NUM_FILES = 6
 NUM_ROWS = NUM_FILES * ROWS_OF_FILE
 _Policy = tf.data.experimental.AutoShardPolicy
 
 
 def numbers_in_files(policy=_Policy.AUTO):
     """The numbers of all rows, of text files that hold a few each, behind a cache."""
-    path = shared_path("rows")
-    names = [f"{path}{index}" for index in range(NUM_FILES)]
-    if world().rank == 0:
-        for index, name in enumerate(names):
-            rows = range(index * ROWS_OF_FILE, (index + 1) * ROWS_OF_FILE)
-            with open(name, "w") as file:
-                file.writelines(f"{row}\n" for row in rows)
-    barrier()
+    names = number_files(NUM_FILES)
     data = tf.data.Dataset.from_tensor_slices(names).interleave(tf.data.TextLineDataset)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = policy
-    data = data.map(lambda text: tf.strings.to_number(text)[None]).cache()
+    data = data.map(to_number).cache()
     return data.map(lambda row: (row, row)).batch(8).with_options(options)
-
-
-class Seen(keras.metrics.Metric):
-    """How many targets there were, and the sum of their squares."""
-
-    def __init__(self):
-        super().__init__(name="seen")
-        self.count, self.squares = self.add_variable((), "zeros"), self.add_variable((), "zeros")
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        self.count.assign_add(tf.cast(tf.size(y_true), tf.float32))
-        self.squares.assign_add(tf.reduce_sum(tf.square(y_true)))
-
-    def result(self):
-        return {"count": self.count, "squares": self.squares}
-
-
-def model_of_ones(num_local):
-    with strategy(num_local).scope():
-        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.0)), "mse", metrics=[Seen()])
-        model.set_weights([np.ones([1, 1])])
-    return model
 
 
 def check_fit(model, data):

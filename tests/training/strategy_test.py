@@ -87,6 +87,8 @@ def test_reduce_to_the_host(num_local):
         lambda: {"id": tf.distribute.get_replica_context().replica_id_in_sync_group}
     )
     assert int(replicas.reduce("SUM", values, axis=None)["id"]) == number * (number - 1) // 2
+    mean = replicas.reduce("MEAN", values, axis=None)["id"].numpy()
+    np.testing.assert_allclose(mean, (number - 1) / 2, rtol=1e-15)
     rows = replicas.run(lambda: tf.ones([2, 3]))
     np.testing.assert_array_equal(replicas.reduce("MEAN", rows, axis=0), [1.0] * 3)
 

@@ -166,3 +166,43 @@ def test_pipelines_with_seeds_of_their_own_are_refused_on_all_ranks(num_local, c
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     model.fit(data["x"].with_options(options), verbose=0)
+
+
+def test_data_that_the_program_deals_itself_is_refused():
+    """TensorFlow would deal it again: of two ranks' rows half would be nobody's."""
+    replicas = strategy(1)
+    rank, size = world().rank, world().size
+    rows = tf.data.Dataset.from_tensor_slices(numbered()).shard(size, rank)
+    data = rows.map(lambda x, y: (x, y)).batch(3 * replicas.num_replicas_in_sync)
+    model, _ = counting_model(replicas)
+    if size > 1:
+        received = rf"Received: shard\({size}, 0\) on rank 0, shard\({size}, 1\) on rank 1\. Leave"
+        with pytest.raises(ValueError, match=rf"Expected the whole data on all ranks.*{received}"):
+            model.fit(data, verbose=0)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    model.fit(data.with_options(options), verbose=0)
+    # The same part for all is the program's choice of data.
+    part = tf.data.Dataset.from_tensor_slices(numbered()).shard(2, 0)
+    model.fit(part.batch(3 * replicas.num_replicas_in_sync), verbose=0)
+
+
+def test_unlike_arrays_are_told(caplog):
+    replicas = strategy(1)
+    rank, size = world().rank, world().size
+    x, y = numbered()
+    model, _ = counting_model(replicas)
+    options = {"batch_size": 3 * size, "verbose": 0}
+    model.fit(x, y, validation_data=(x, y), **options)
+    model.predict(x, **options)
+    assert "other arrays" not in caplog.text
+    own = np.random.default_rng(7 + rank).permutation(NUMBER)[: NUMBER // size]
+    for name, arrays in (
+        ("fit", (x[own], y[own])),
+        ("evaluate", (x[own], y[own])),
+        ("predict", (y[own].repeat(2, axis=1),)),
+    ):
+        caplog.clear()
+        getattr(model, name)(*arrays, **options)
+        line = f"{name}: rank 1 was given other arrays than rank 0. "
+        assert caplog.text.count(line) == (rank == 0 and size > 1)

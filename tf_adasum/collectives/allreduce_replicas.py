@@ -40,7 +40,8 @@ def allreduce_replicas(  # noqa: PLR0913 (each is a choice of its own)
         reduction: as for `allreduce`.
         communicator: whose ranks take part; all ranks if None.
         name: as for `allreduce`.
-        ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
+        ordered: inside a tf.function, whether it keeps its place among the other ordered ones;
+            else it does among those of its name.
         local_reduction: as for `allreduce`, over all replicas of a host.
         replica_counts: how many replicas each rank has, the same list on all ranks; empty where
             each has as many as this one.
@@ -147,10 +148,10 @@ def _reduced(
             return gradients.without_gradient(reduction, replicas[0])
         return [tf.identity(tensor) for tensor in replicas[0]]
     is_eager = tf.executing_eagerly()
-    keeps_order = ordered or is_eager  # calls are in order by themselves
     is_for_gpu = reductions.ALL[reduction].on_gpu
     device = (exchange_device(replicas, local_reduction) if is_for_gpu else None) or "CPU:0"
-    handle = communicator.handle_on(device) if keeps_order else communicator.new_handle(device)
+    # Eager calls are in order by themselves.
+    handle = communicator.handle_on(device, None if ordered or is_eager else name)
     measures = norms_of is not None and device == "CPU:0"
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():

@@ -114,13 +114,14 @@ def issuing(
     Args:
         communicator: whose ranks take part.
         name: as users give it.
-        ordered: inside a tf.function, whether it keeps its place among the other ordered ones.
+        ordered: inside a tf.function, whether it keeps its place among the other ordered ones;
+            else it does among those of its name.
 
     Yields:
         The op's first input, and the attributes that all such ops have.
     """
     is_eager = tf.executing_eagerly()
-    keeps_order = ordered or is_eager  # calls are in order by themselves
-    handle = communicator.handle if keeps_order else communicator.new_handle()
+    # Eager calls are in order by themselves.
+    handle = communicator.handle_on("CPU:0", None if ordered or is_eager else name)
     with interruptible(), tf.device("CPU:0"):
         yield handle, {"tensor_name": name or UNNAMED, "caller_waits": is_eager}

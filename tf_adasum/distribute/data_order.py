@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import tensorflow as tf
-from tensorflow.python.data.ops import map_op, shuffle_op
+from tensorflow.python.data.ops import map_op, shard_op, shuffle_op
 from tensorflow.python.data.ops import options as options_lib
 
 from tf_adasum.collectives.communicator import Communicator
@@ -20,6 +20,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
 require_reads(map_op._ParallelMapDataset.__init__, "_deterministic")
+require_reads(shard_op._ShardDataset.__init__, "_num_shards", "_index")
 require_reads(shuffle_op._ShuffleDataset.__init__, "_seed", "_seed2")
 
 _Policy = tf.data.experimental.AutoShardPolicy
@@ -38,12 +39,17 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
 
     Raises:
         ValueError: names the first rank whose seeds are not rank 0's, or that there are none; or
-            the program asks for an order of chance.
+            the program asks for an order of chance, or has dealt the data itself.
     """
     if deals_rows(dataset) and any(map(_is_in_order_of_chance, nodes(dataset))):
         expected = "data in the same order on all ranks, since each takes its share of every batch"
-        advice = "Leave it out: as options().deterministic it is left out where rows are dealt."
+        advice = (
+            "Leave it out: as options().deterministic it is left out where rows are dealt. Where "
+            "TensorFlow Datasets says it, by shuffle_files=True, pass "
+            "read_config=tfds.ReadConfig(shuffle_seed=1)."
+        )
         raise ValueError(refusal(expected, "deterministic=False", advice))
+    _check_whole(dataset, communicator)
     seeds = order_seeds(dataset)
     own = repr(seeds).encode()
     of_ranks = gather_bytes(own, communicator, "seeds of a pipeline's order")
@@ -57,6 +63,36 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             f"{of_ranks[0].decode()} on rank 0, {of_ranks[unlike[0]].decode()} on rank "
             f"{unlike[0]}, where {_NO_SEED} is no seed."
         )
+
+
+def _check_whole(dataset: tf.data.Dataset, communicator: Communicator) -> None:
+    """Fails on all ranks where a program deals the data itself, and TensorFlow would deal it again.
+
+    Raises:
+        ValueError: shard() takes another part on some rank than on rank 0.
+    """
+    own = [] if policy_of(dataset) == _Policy.OFF else list(map(_shard, nodes(dataset)))
+    text = ", ".join(filter(None, own)).encode()
+    of_ranks = [each.decode() for each in gather_bytes(text, communicator, "shards of a pipeline")]
+    unlike = [k for k, each in enumerate(of_ranks) if each != of_ranks[0]]
+    if unlike:
+        received = f"{of_ranks[0] or 'none'} on rank 0, {of_ranks[unlike[0]] or 'none'} on rank "
+        raise ValueError(
+            refusal(
+                "the whole data on all ranks, since each takes its share of every batch",
+                f"{received}{unlike[0]}",
+                "Leave shard() out, or set options().experimental_distribute.auto_shard_policy to "
+                "OFF.",
+            )
+        )
+
+
+def _shard(node: tf.data.Dataset) -> str:
+    """As the program has it; empty for what is no shard()."""
+    if "ShardDataset" not in type(node).__name__:
+        return ""
+    number, index = (int(tf.get_static_value(each)) for each in (node._num_shards, node._index))
+    return f"shard({number}, {index})"
 
 
 def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
@@ -129,9 +165,12 @@ def _reads_files(node) -> bool:
 
 
 def _is_in_order_of_chance(node: tf.data.Dataset) -> bool:
-    """Whether it was made with deterministic=False."""
+    """Whether it was made with deterministic=False; of a single input that changes nothing."""
     if "ParallelInterleave" not in type(node).__name__:
         return getattr(node, "_deterministic", None) == "false"
+    (source,) = node._inputs()
+    if int(source.cardinality()) == 1:
+        return False
     # It does not remember; its graph does.
     ignore = options_lib.ExternalStatePolicy.IGNORE
     graph = tf.compat.v1.GraphDef.FromString(

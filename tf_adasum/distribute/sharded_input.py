@@ -21,6 +21,7 @@ from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.caches import check_cache_files
 from tf_adasum.distribute.data_order import check_order, in_one_order
 from tf_adasum.distribute.dealing import (
+    deals_files,
     dealt_by_rows,
     dealt_by_rows_if_need_be,
     dealt_by_rows_in_order,
@@ -113,6 +114,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         if has_peers:
             dataset = in_one_order(dealt_by_rows_if_need_be(dataset, self.communicator))
             check_order(dataset, self.communicator)
+            self.files_are_dealt = deals_files(dataset)
         # A pipeline whose context says so belongs to a rank with N / P replicas; without one, whose
         # policy is OFF, a replica has a N-th of a batch all the same.
         is_one_of_many = self.communicator.size > 1 and not self.numbers.are_unlike

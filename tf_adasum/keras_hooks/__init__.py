@@ -43,6 +43,7 @@ from tf_adasum.keras_hooks import (
     shuffles,
     step_count,
     symbolic_build,
+    unlike_arrays,
     values_of_each,
     whole_predictions,
 )
@@ -88,6 +89,7 @@ _HOOKS = (
     shuffles,
     step_count,
     symbolic_build,
+    unlike_arrays,
     metrics_scope,
     values_of_each,
     whole_predictions,

@@ -49,6 +49,7 @@ class HookedExtended:
         first_replicas_agree: while it is on, all ranks assign equal values to variables that take
             the first replica's.
         rows_in_order: while it is on, data are dealt to ranks by rows, and not by files.
+        files_are_dealt: whether ranks were dealt files of the data that were distributed last.
         number_is_known: a variable, whether the ranks know how many batches `fit` has.
         see_variable: is called with path, shape and dtype of each Keras variable to be trained
             that is made in the strategy's scope.

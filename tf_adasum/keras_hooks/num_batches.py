@@ -21,7 +21,7 @@ from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
-require_hooks(TFEpochIterator, "__init__", "num_batches", "reset")
+require_hooks(TFEpochIterator, "__init__", "_interrupted_warning", "num_batches", "reset")
 require_hooks(TFDatasetAdapter, "get_tf_dataset")
 
 _UNKNOWN = -1
@@ -33,10 +33,16 @@ def install() -> None:
 
     @functools.wraps(make)
     def make_and_agree(self, distribute_strategy=None, *args, **kwargs):
-        make(self, distribute_strategy, *args, **kwargs)
         extended = getattr(distribute_strategy, "extended", None)
-        if isinstance(extended, HookedExtended) and extended.communicator.size > 1:
-            own = self._num_batches if is_sharded(self.data_adapter) else None
+        has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
+        if has_peers:
+            extended.files_are_dealt = False
+        make(self, distribute_strategy, *args, **kwargs)
+        if has_peers:
+            # Keras counts the whole data, of which a rank may have been dealt the longer files.
+            is_own = is_sharded(self.data_adapter) and not extended.files_are_dealt
+            self._adasum_ends_as_meant = self._num_batches is not None and not is_own
+            own = self._num_batches if is_own else None
             self._num_batches = _of_all_ranks(own, extended.communicator)
             _tell(extended, self)
         self._adasum_num_batches = self._num_batches
@@ -48,6 +54,19 @@ def install() -> None:
 
     TFEpochIterator.__init__ = make_and_agree
     TFEpochIterator.reset = reset_to_agreed
+    _warn_of_other_ends()
+
+
+def _warn_of_other_ends() -> None:
+    """Keras warns of data that end without a number, which here is left out on purpose."""
+    original = TFEpochIterator._interrupted_warning
+
+    @functools.wraps(original)
+    def warn(self):
+        if not getattr(self, "_adasum_ends_as_meant", False):
+            original(self)
+
+    TFEpochIterator._interrupted_warning = warn
 
 
 def _tell(extended: HookedExtended, iterator: TFEpochIterator) -> None:

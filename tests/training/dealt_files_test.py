@@ -1,0 +1,90 @@
+"""Ranks that read files: every row once an epoch, whatever ranks are dealt, as on one device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.numbered_files import ROWS_OF_FILE, model_of_ones, number_files, to_number
+from tests.training.replicas import LOCAL
+from tf_adasum.collectives.communicator import world
+
+# Of two and three ranks one is dealt more of them.
+NUM_FILES = 5
+NUM_ROWS = NUM_FILES * ROWS_OF_FILE
+BATCH = 4
+
+
+def known(rows):
+    return rows.apply(tf.data.experimental.assert_cardinality(NUM_ROWS)).batch(BATCH)
+
+
+def with_other_data(rows):
+    """Row i beside number i, of memory."""
+    numbers = tf.data.Dataset.range(NUM_ROWS).map(lambda number: tf.cast(number, tf.float32)[None])
+    both = tf.data.Dataset.zip(rows, numbers)
+    return both.map(lambda row, number: row * number).batch(BATCH)
+
+
+def behind_other_data(rows):
+    more = tf.data.Dataset.from_tensor_slices(np.arange(100, 110, dtype=np.float32)[:, None])
+    return rows.concatenate(more).batch(BATCH)
+
+
+PIPELINES = {
+    "as they are": lambda rows: rows.batch(BATCH),
+    "of a known number": known,
+    "of a known number of batches": lambda rows: rows.batch(BATCH).apply(
+        tf.data.experimental.assert_cardinality(NUM_FILES)
+    ),
+    "take": lambda rows: rows.take(6).batch(BATCH),
+    "skip": lambda rows: rows.skip(6).batch(BATCH),
+    "take batches": lambda rows: rows.batch(BATCH).take(2),
+    "skip batches": lambda rows: rows.batch(BATCH).skip(2),
+    "shard": lambda rows: rows.shard(2, 1).batch(BATCH),
+    "zip": with_other_data,
+    "concatenate": behind_other_data,
+}
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_row_is_seen_once(name, num_local, recwarn):
+    files = tf.data.Dataset.from_tensor_slices(number_files(NUM_FILES))
+    data = PIPELINES[name](files.interleave(tf.data.TextLineDataset, 1).map(to_number))
+    rows = np.concatenate([batch.numpy() for batch in data]).ravel()
+    wanted = [len(rows), np.square(rows).sum()]
+    pairs = data.map(lambda row: (row, row))
+    model = model_of_ones(num_local)
+    logs = model.fit(pairs, verbose=0, epochs=2).history
+    assert [logs["count"], logs["squares"]] == [[each] * 2 for each in wanted]
+    tested = model.evaluate(pairs, verbose=0, return_dict=True)
+    assert [tested["count"], tested["squares"]] == wanted
+    np.testing.assert_array_equal(model.predict(data, verbose=0).ravel(), rows)
+    if name == "of a known number":
+        assert not any("ran out of data" in str(warning.message) for warning in recwarn)
+
+
+def test_one_file_may_be_read_in_an_order_of_chance():
+    """As TensorFlow Datasets reads MNIST where shuffle_files=True: a single file has one order."""
+    names = tf.data.Dataset.from_tensor_slices(number_files(1))
+    read = names.interleave(
+        tf.data.TextLineDataset, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    model = model_of_ones(1)
+    data = read.map(to_number).map(lambda row: (row, row)).batch(2)
+    assert model.fit(data, verbose=0).history["count"] == [ROWS_OF_FILE]
+
+
+def test_several_are_refused_with_what_to_do():
+    """Where rows are dealt: behind a cache here."""
+    if world().size == 1:
+        return  # nobody to differ from
+    names = tf.data.Dataset.from_tensor_slices(number_files(NUM_FILES))
+    read = names.interleave(
+        tf.data.TextLineDataset, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    data = read.map(to_number).cache().map(lambda row: (row, row)).batch(2)
+    with pytest.raises(ValueError, match=r"deterministic=False\..*ReadConfig\(shuffle_seed=1\)"):
+        model_of_ones(1).fit(data, verbose=0)

@@ -1,0 +1,86 @@
+"""Ranks that are given unlike arrays hear of it: each takes its share of every batch of its own.
+
+Rows that one rank alone has are then in no share, or in several: where a program takes
+`x[rank::size]`, or shuffles and splits arrays by a seed of its own on each rank.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import zlib
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+from tf_adasum.collectives.allreduce import allreduce
+from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+
+require_hooks(TFEpochIterator, "__init__")
+
+_log = logging.getLogger("tf_adasum")
+
+
+def install() -> None:
+    """Lets `fit`, `evaluate` and `predict` compare a few rows of the arrays that they are given."""
+    original = TFEpochIterator.__init__
+
+    @functools.wraps(original)
+    def make_and_compare(self, distribute_strategy=None, *args, **kwargs):
+        original(self, distribute_strategy, *args, **kwargs)
+        extended = getattr(distribute_strategy, "extended", None)
+        call = calls.current()
+        if not isinstance(extended, HookedExtended) or call is None or call.in_turn:
+            return
+        if extended.communicator.size > 1:
+            are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
+            data = [kwargs.get(name) for name in ("x", "y", "sample_weight")] if are_arrays else []
+            _compare(call.name, data, extended.communicator)
+
+    TFEpochIterator.__init__ = make_and_compare
+
+
+def _compare(name: str, data: list, communicator: Communicator) -> None:
+    digests = np.zeros(communicator.size, np.int64)
+    digests[communicator.rank] = digest(data)
+    with tf.device("CPU:0"):
+        digests = allreduce(
+            tf.constant(digests), "sum", communicator, name="digests of the arrays of a call"
+        ).numpy()
+    unlike = np.flatnonzero(digests != digests[0])
+    if unlike.size and communicator.rank == 0:
+        _log.warning(
+            "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
+            "batch from its own, so that rows of all others are left out, or come twice. Give all "
+            "ranks the same arrays (seed what shuffles or splits them), or rows of their own as "
+            "tf.data with AutoShardPolicy.OFF.",
+            name,
+            unlike[0],
+        )
+
+
+def digest(data: Any) -> int:
+    """A number that hangs on shapes, dtypes and the first, middle and last row of arrays."""
+    found = 0
+    for leaf in keras.tree.flatten(data):
+        found = zlib.crc32(_sample(leaf), found)
+    return found
+
+
+def _sample(leaf: Any) -> bytes:
+    shape = getattr(leaf, "shape", None)
+    length = shape[0] if shape is not None and len(shape) else 0
+    rows = [leaf[i : i + 1] for i in sorted({0, length // 2, length - 1}) if 0 <= i < length]
+    try:
+        values = [np.asarray(row) for row in rows]
+    except (TypeError, ValueError):  # ragged, sparse
+        values = []
+    parts = [repr(v.tolist()).encode() if v.dtype.hasobject else v.tobytes() for v in values]
+    return repr((type(leaf).__name__, tuple(shape or ()))).encode() + b"".join(parts)
