@@ -4,6 +4,8 @@ Every rank draws the inputs of all ranks from one seed, so that each checks its 
 are then compared bit by bit through mpi4py, which the library under test does not use for them.
 """
 
+import time
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -194,6 +196,30 @@ def test_many_steps_in_a_graph_loop():
         return total
 
     _check("sum", [steps() / 190], inputs)
+
+
+@pytest.mark.parametrize("name", [None, "same"])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_those_of_one_name_keep_their_order_in_a_function(name, is_nested):
+    """Ranks come at unlike times, and find several of them waiting."""
+    size, rank = adasum.size(), adasum.rank()
+
+    def reduce(x):
+        total = adasum.allreduce(x, "sum", name=name)
+        return total, adasum.allgather(x[None], name=name and f"{name} rows")
+
+    call = tf.function(reduce) if is_nested else reduce
+
+    @tf.function
+    def steps(first):
+        return [call(first + step) for step in range(6)]
+
+    for repetition in range(10):
+        if repetition % size == rank:
+            time.sleep(0.01)
+        for step, (total, rows) in enumerate(steps(tf.constant(float(rank)))):
+            np.testing.assert_array_equal(rows, np.arange(size) + step)
+            assert total == size * step + size * (size - 1) / 2
 
 
 def test_first_use_in_a_graph_of_tensorflow_1():
