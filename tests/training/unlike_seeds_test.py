@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_adasum
 from tests.training.replicas import LOCAL, everywhere, strategy
 from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks.unlike_arrays import digest
 
 NUMBER = 50
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
@@ -185,6 +186,23 @@ def test_data_that_the_program_deals_itself_is_refused():
     # The same part for all is the program's choice of data.
     part = tf.data.Dataset.from_tensor_slices(numbered()).shard(2, 0)
     model.fit(part.batch(3 * replicas.num_replicas_in_sync), verbose=0)
+
+
+def test_a_digest_hangs_on_rows_of_every_kind_of_array():
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2)
+    ragged = tf.ragged.constant([[1], [2, 3]])
+    kinds = [rows, tf.constant(rows), np.array(["a", "b"]), np.array(["a", None]), ragged]
+    kinds += [
+        tf.sparse.from_dense(rows),
+        tf.constant(["a", "b"]),
+        np.float32(1),
+        None,
+        [rows, rows],
+    ]
+    for kind in kinds:
+        assert digest(kind) == digest([kind])
+    of_rank = [digest(rows[rank::2]) for rank in range(2)]
+    assert len({digest(rows), digest(rows[:5]), digest(rows.astype("f8")), *of_rank}) == 5
 
 
 def test_unlike_arrays_are_told(caplog):

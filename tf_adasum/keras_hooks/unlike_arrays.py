@@ -75,12 +75,12 @@ def digest(data: Any) -> int:
 
 
 def _sample(leaf: Any) -> bytes:
-    shape = getattr(leaf, "shape", None)
-    length = shape[0] if shape is not None and len(shape) else 0
-    rows = [leaf[i : i + 1] for i in sorted({0, length // 2, length - 1}) if 0 <= i < length]
+    shape = tuple(getattr(leaf, "shape", None) or ())
+    length = shape[0] if shape else 0
     try:
-        values = [np.asarray(row) for row in rows]
-    except (TypeError, ValueError):  # ragged, sparse
+        places = sorted({0, length // 2, length - 1} if length else ())
+        values = [np.asarray(leaf[place : place + 1]) for place in places]
+    except Exception:
         values = []
     parts = [repr(v.tolist()).encode() if v.dtype.hasobject else v.tobytes() for v in values]
-    return repr((type(leaf).__name__, tuple(shape or ()))).encode() + b"".join(parts)
+    return repr((type(leaf).__name__, shape)).encode() + b"".join(parts)
