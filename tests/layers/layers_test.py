@@ -47,7 +47,7 @@ for _layer in ("collectives", "keras_hooks", "distribute", "optimizers", "callba
 PYTHON_LAYERS["advise"] = set(PYTHON_LAYERS) - {"callbacks"}  # beside each other
 NATIVE_USERS = {
     *("allgather", "alltoall", "barrier", "broadcast", "communicator", "device"),
-    *("gradients", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
+    *("gradients", "handles", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
     *("allreduce_replicas", "arena", "compressed_allreduce", "compressed_simulation"),
     *("deadline_allreduce", "partial_allreduce", "uploads"),
     *("compression/simulated_state", "compression/state", "stalls"),

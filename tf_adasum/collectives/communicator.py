@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from adasumrun import job
 from tf_adasum.collectives import native, stalls
+from tf_adasum.collectives.handles import Handles
 from tf_adasum.collectives.names import VariableNumbers
 from tf_adasum.collectives.refusals import checked_int, is_text, refusal, shown, speak_as
 
@@ -45,7 +46,7 @@ class Communicator:
         self.allreduce_arrays = lib_communicator.allreduce_arrays
         # Of the variables whose initial values this group agreed on, whatever strategy made them.
         self.variable_numbers = VariableNumbers()
-        self._handles: dict[tuple[str, str | None], tf.Tensor] = {}  # by device and name
+        self._handles = Handles(lib_communicator.id)
         # Whether close() was called.
         self.is_closed = False
 
@@ -79,46 +80,9 @@ class Communicator:
         """What the arithmetic of all ranks uses: the widest that every rank's CPU has."""
         return self._lib.instruction_set
 
-    @property
-    def handle(self) -> tf.Tensor:
-        """The resource that ops on this group take as their first input.
-
-        TensorFlow keeps the order of a graph's ops that take one and the same handle.
-        """
-        return self.handle_on("CPU:0")
-
     def handle_on(self, device: str, name: str | None = None) -> tf.Tensor:
-        """As `handle`, for ops on another device: an op runs where its handle was made.
-
-        Args:
-            device: such as "CPU:0".
-            name: of operations that keep the order among each other alone; None: among all that
-                have none.
-        """
-        key = device, name
-        if tf.executing_eagerly() and key in self._handles:
-            return self._handles[key]
-        self._stay_for_graph()
-        with tf.init_scope():
-            if not tf.executing_eagerly():
-                return self.new_handle(device)  # in a tf.Graph of TensorFlow 1, one for each op
-            # Eager: one handle for all graphs, also of two threads that trace for the first time.
-            # It orders the ops inside each of them.
-            if key not in self._handles:
-                self._handles.setdefault(key, self.new_handle(device))
-            return self._handles[key]
-
-    def new_handle(self, device: str = "CPU:0") -> tf.Tensor:
-        """Another handle of this group, for an op that need not keep to the others' order."""
-        self._stay_for_graph()
-        with tf.device(device):
-            return native.ops.adasum_communicator(id=self._lib.id)
-
-    def _stay_for_graph(self) -> None:
-        """A graph's op finds the group by number, for as long as somebody has it."""
-        if not tf.executing_eagerly():
-            graph = tf.compat.v1.get_default_graph()
-            graph._adasum_groups = {*getattr(graph, "_adasum_groups", ()), self}
+        """The resource that ops on this group take as their first input, as `Handles.get`."""
+        return self._handles.get(self, device, name)
 
     def split(
         self,
