@@ -66,6 +66,7 @@ class HookedExtended:
         self.first_replicas_agree = ReplicasFlag()
         self.rows_in_order = ReplicasFlag()
         self.batch_share: CountsRows | None = None
+        self.files_are_dealt = False
         self.number_is_known = make_plain_zeros([], "bool")
         self.see_variable: Callable[[str, tuple[int, ...], str], None] = lambda *described: None
         super().__init__(*args, **kwargs)

@@ -13,12 +13,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
-from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -48,14 +47,10 @@ def install() -> None:
 
 
 def _compare(name: str, data: list, communicator: Communicator) -> None:
-    digests = np.zeros(communicator.size, np.int64)
-    digests[communicator.rank] = digest(data)
-    with tf.device("CPU:0"):
-        digests = allreduce(
-            tf.constant(digests), "sum", communicator, name="digests of the arrays of a call"
-        ).numpy()
-    unlike = np.flatnonzero(digests != digests[0])
-    if unlike.size and communicator.rank == 0:
+    own = str(digest(data)).encode()
+    digests = gather_bytes(own, communicator, "digests of the arrays of a call")
+    unlike = [rank for rank, each in enumerate(digests) if each != digests[0]]
+    if unlike and communicator.rank == 0:
         _log.warning(
             "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
             "batch from its own, so that rows of all others are left out, or come twice. Give all "
