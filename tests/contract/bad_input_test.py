@@ -262,28 +262,26 @@ WARMUP, BACKUP = adasum.callbacks.LearningRateWarmup, adasum.callbacks.BackupAnd
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "expected"),
     [
-        (lambda: WARMUP("x", 1), "learning_rate must be > 0, and finite"),
-        (lambda: WARMUP(None, 1), "learning_rate must be > 0, and finite"),
-        (lambda: WARMUP(np.inf, 1), "learning_rate must be > 0, and finite"),
-        (lambda: BACKUP(3), "backup_dir must be a folder"),
-        (lambda: BACKUP(["a"]), "backup_dir must be a folder"),
-        (lambda: adasum.optimizers.LARS(momentum="a"), "momentum must be from 0"),
-        (lambda: adasum.optimizers.LARS(weight_decay=None), "weight_decay must be at least 0"),
-        (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation="bias"), "must be a list of"),
-        (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation=["("]), "must be a list of"),
-        (lambda: adasum.wrap(3), "needs a Keras 3 optimizer"),
-        (lambda: adasum.wrap(adasum.wrap(keras.optimizers.SGD())), "wrap it once"),
-        (lambda: adasum.wrap(keras.optimizers.SGD(), []), "mode must be 'delta' or 'gradient'"),
-        (lambda: adasum.wrap(keras.optimizers.SGD(), accumulate=2**70), "at most 65536"),
-        (lambda: adasum.wrap(keras.optimizers.SGD(), steps_per_sync=2**70), "at most 65536"),
+        (lambda: WARMUP("x", 1), "learning_rate above 0, and finite"),
+        (lambda: WARMUP(None, 1), "learning_rate above 0, and finite"),
+        (lambda: WARMUP(np.inf, 1), "learning_rate above 0, and finite"),
+        (lambda: BACKUP(3), "backup_dir to be a folder"),
+        (lambda: BACKUP(["a"]), "backup_dir to be a folder"),
+        (lambda: adasum.optimizers.LARS(momentum="a"), "momentum to be from 0"),
+        (lambda: adasum.optimizers.LARS(weight_decay=None), "weight_decay to be at least 0"),
+        (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation="bias"), "to be a list of"),
+        (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation=["("]), "to be a list of"),
+        (lambda: adasum.wrap(3), "a Keras 3 optimizer"),
+        (
+            lambda: adasum.wrap(adasum.wrap(keras.optimizers.SGD())),
+            "not wrapped already",
+        ),
+        (lambda: adasum.wrap(keras.optimizers.SGD(), []), "mode to be 'delta' or 'gradient'"),
+        (lambda: adasum.wrap(keras.optimizers.SGD(), accumulate=2**70), "from 1 to 65536"),
+        (lambda: adasum.wrap(keras.optimizers.SGD(), steps_per_sync=2**70), "from 1 to 65536"),
     ],
 )
-def test_what_a_program_sets_up_alike_on_all_ranks(make, message):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        make()
-    text = str(caught.value)
-    assert message in text
-    assert "Received: " in text
-    assert "\n" not in text
+def test_what_a_program_sets_up_alike_on_all_ranks(make, expected):
+    _refused(make, expected, "", (TypeError, ValueError))

@@ -161,5 +161,5 @@ def test_refusals():
         fit(model, [OrthogonalityLogger()])
     model = compiled(1)
     if model.distribute_strategy.num_replicas_in_sync > 1:
-        with pytest.raises(ValueError, match="give fit one of them"):
+        with pytest.raises(ValueError, match="Give fit one of them"):
             fit(model, [OrthogonalityLogger(), OrthogonalityLogger()])

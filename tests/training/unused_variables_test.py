@@ -154,7 +154,7 @@ def test_fit_of_two_tasks():
     [{"accumulate": 2}, {"steps_per_sync": 2}, {"sync": tf_adasum.sync.GroupAveraging()}],
 )
 def test_what_it_does_not_go_with(settings):
-    with strategy(1).scope(), pytest.raises(ValueError, match="each call must be a step in which"):
+    with strategy(1).scope(), pytest.raises(ValueError, match="replicas to meet in each call"):
         tf_adasum.wrap(keras.optimizers.SGD(0.1), unused_variables=True, **settings)
 
 

@@ -183,13 +183,13 @@ def test_loss_scaling_wraps_the_inner_optimizer():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(TypeError, match=r"needs a Keras 3 optimizer.*Received: 'adam' of type str"):
+    with pytest.raises(TypeError, match=r"a Keras 3 optimizer.*Received: 'adam' of type str"):
         tf_adasum.wrap("adam")
-    with pytest.raises(ValueError, match=r"mode must be 'delta' or 'gradient'.*'deltas'"):
+    with pytest.raises(ValueError, match=r"mode to be 'delta' or 'gradient'.*'deltas'"):
         tf_adasum.wrap(keras.optimizers.SGD(), mode="deltas")
-    with pytest.raises(ValueError, match=r"divided_loss must be None, True or False\. Received.*1"):
+    with pytest.raises(ValueError, match=r"divided_loss to be None, True or False\. Received.*1"):
         tf_adasum.wrap(keras.optimizers.SGD(), divided_loss=1)
-    with pytest.raises(ValueError, match=r"unused_variables must be True or False\. Rec.*'no'"):
+    with pytest.raises(ValueError, match=r"unused_variables to be True or False\. Rec.*'no'"):
         tf_adasum.wrap(keras.optimizers.SGD(), unused_variables="no")
     with pytest.raises(ValueError, match=r"wrapped already.*'delta'"):
         tf_adasum.wrap(tf_adasum.wrap(keras.optimizers.SGD()))
@@ -212,14 +212,14 @@ def test_numbers_of_numpy_are_numbers(name, value):
 @pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
 @pytest.mark.parametrize("value", [0, -1, 2.0, "2", None, True])
 def test_wrong_numbers_are_named(name, value):
-    message = rf"{name} must be an integer >= 1, and at most 65536\. Received: {name}="
+    message = rf"{name} to be an int from 1 to 65536\. Received: .* of type"
     with pytest.raises(ValueError, match=message):
         tf_adasum.wrap(keras.optimizers.SGD(), **{name: value})
 
 
 @pytest.mark.parametrize("steps", [[], [2, 0], [2, 2.0], lambda rank: rank])
 def test_wrong_numbers_of_ranks_are_named(steps):
-    message = r"steps_per_sync must be an integer >= 1, and at most 65536\. Received: .*\[.*\]"
+    message = r"steps_per_sync to be an int from 1 to 65536\. Received: \[.*\]"
     with pytest.raises(ValueError, match=message):
         tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=steps)
 
@@ -227,20 +227,22 @@ def test_wrong_numbers_of_ranks_are_named(steps):
 @pytest.mark.parametrize("name", ["accumulate", "steps_per_sync"])
 def test_settings_that_do_not_go_together_are_refused(name):
     accumulating = keras.optimizers.SGD(gradient_accumulation_steps=2)
-    with pytest.raises(ValueError, match=rf"{name} does not go with Keras' own accumulation"):
+    with pytest.raises(ValueError, match=rf"no accumulation of Keras' own with {name}=2"):
         tf_adasum.wrap(accumulating, **{name: 2})
     built = keras.optimizers.SGD()
     built.build([keras.Variable(np.zeros(3, np.float32))])
     scaled = keras.optimizers.LossScaleOptimizer(built)
-    with pytest.raises(ValueError, match=rf"{name} needs an optimizer that is not built"):
+    with pytest.raises(ValueError, match=rf"an optimizer that is not built for {name}=2"):
         tf_adasum.wrap(scaled, **{name: 2})
     assert type(tf_adasum.wrap(accumulating, **{name: 1})).__name__ == "AdasumSGD"
 
 
 def test_local_steps_are_for_delta_mode_without_moving_averages():
-    with pytest.raises(ValueError, match=r"use mode='delta'\. Received: steps_per_sync=2"):
+    with pytest.raises(ValueError, match=r"mode='delta' where.*Received: steps_per_sync=2"):
         tf_adasum.wrap(keras.optimizers.SGD(), mode="gradient", steps_per_sync=2)
-    with pytest.raises(ValueError, match=r"use use_ema=False\. Received: steps_per_sync=2"):
+    with pytest.raises(
+        ValueError, match=r"use_ema=False with steps_per_sync=2.*Received: use_ema=True"
+    ):
         tf_adasum.wrap(keras.optimizers.SGD(use_ema=True), steps_per_sync=2)
 
 
@@ -261,7 +263,9 @@ def test_optimizers_that_hide_their_weights_are_refused():
     # Keras 3.12, the last for Python 3.10, has neither of the two.
     if hasattr(keras.optimizers, "MultiOptimizer"):
         plan = keras.optimizers.OptimizerMap(default_optimizer=keras.optimizers.SGD())
-        with pytest.raises(TypeError, match=r"inside a MultiOptimizer"):
+        with pytest.raises(
+            TypeError, match=r"a single optimizer.*a MultiOptimizer\. Wrap the optimizers inside"
+        ):
             tf_adasum.wrap(keras.optimizers.MultiOptimizer(plan))
     if hasattr(keras.optimizers, "ScheduleFreeAdamW"):
         with pytest.raises(TypeError, match=r"mode='gradient'"):

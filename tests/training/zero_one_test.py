@@ -82,7 +82,7 @@ def test_it_trains_in_fit_and_is_saved(num_local):
         ({"variance_interval": 0}, "variance_interval to be an int from 1"),
         ({"doubling_steps": 0}, "doubling_steps to be an int from 1"),
         ({"most_local_steps": 6}, "most_local_steps to be a power of two. Received: 6"),
-        ({"use_ema": True}, "use use_ema=False. Received: use_ema=True"),
+        ({"use_ema": True}, "Received: use_ema=True for 'zero_one_adam"),
     ],
 )
 def test_bad_settings_give_one_sentence(settings, message):

@@ -14,6 +14,7 @@ from adasumrun import requests
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.save_requests import Asked, SaveRequests
 from tf_adasum.callbacks.training_state import restore_training, save_training
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.keras_hooks import calls, data_position
 
 _log = logging.getLogger("tf_adasum")
@@ -89,14 +90,15 @@ class BackupAndRestore(keras.callbacks.Callback):
     ):
         super().__init__()
         if not backup_dir or not isinstance(backup_dir, (str, os.PathLike)):
-            raise ValueError(f"backup_dir must be a folder. Received: backup_dir={backup_dir!r}.")
+            advice = "Pass the path of one that outlives the job."
+            raise ValueError(refusal("backup_dir to be a folder", shown(backup_dir), advice))
         is_number = isinstance(save_freq, int) and not isinstance(save_freq, bool)
         if save_freq != "epoch" and not (is_number and save_freq >= 1):
-            raise ValueError(
-                f"save_freq must be 'epoch' or an int >= 1. Received: save_freq={save_freq!r}."
-            )
+            expected, advice = "save_freq to be 'epoch' or an int from 1", "Pass one of them."
+            raise ValueError(refusal(expected, shown(save_freq), advice))
         if slots not in _SLOTS:
-            raise ValueError(f"slots must be 'per_rank' or 'mean'. Received: slots={slots!r}.")
+            expected, advice = "slots to be 'per_rank' or 'mean'", "Pass one of them."
+            raise ValueError(refusal(expected, shown(slots), advice))
         keras_hooks.install()  # without a strategy, too: they know where fit is in its data
         self.backup_dir = os.fspath(backup_dir)
         self.save_freq = save_freq
@@ -175,10 +177,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     def _data_of_fit(self) -> data_position.Progress:
         data = data_position.of_begun_fit()
         if data is None:
-            raise RuntimeError(
-                "BackupAndRestore is a callback of fit, whose data it continues. Received: a call "
-                "of its methods by something else."
-            )
+            expected = "BackupAndRestore to be called by fit, whose data it continues"
+            received, advice = "a call by something else", "Pass it to fit in callbacks."
+            raise RuntimeError(refusal(expected, received, advice))
         return data
 
     def _hear_requests(self) -> None:

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from typing_extensions import override
 
+from tf_adasum.collectives.refusals import checked_int, refusal, shown
+
 
 class LearningRateWarmup(keras.callbacks.Callback):
     """Lets the learning rate grow linearly over the first steps of a training.
@@ -28,9 +30,9 @@ class LearningRateWarmup(keras.callbacks.Callback):
         num_steps: K, the steps of the warm-up, an int >= 1.
 
     Raises:
-        ValueError: an argument is out of range.
-        TypeError: Keras', in `fit`: the optimizer's rate is a schedule, which nobody can set. Let
-            the schedule warm up.
+        ValueError: an argument is out of range, or `learning_rate` is no number.
+        TypeError: `num_steps` is no int; and Keras', in `fit`: the optimizer's rate is a schedule,
+            which nobody can set. Let the schedule warm up.
 
     Example:
         >>> import keras, tf_adasum
@@ -49,14 +51,10 @@ class LearningRateWarmup(keras.callbacks.Callback):
         super().__init__()
         is_number = isinstance(learning_rate, numbers.Real) and not isinstance(learning_rate, bool)
         if not is_number or not 0 < learning_rate < math.inf:
-            raise ValueError(
-                f"learning_rate must be > 0, and finite. Received: learning_rate={learning_rate!r}."
-            )
-        is_int = isinstance(num_steps, numbers.Integral) and not isinstance(num_steps, bool)
-        if not is_int or num_steps < 1:
-            raise ValueError(f"num_steps must be an int >= 1. Received: num_steps={num_steps!r}.")
+            expected, advice = "learning_rate above 0, and finite", "Pass the rate of one replica."
+            raise ValueError(refusal(expected, shown(learning_rate), advice))
         self.learning_rate = learning_rate
-        self.num_steps = int(num_steps)
+        self.num_steps = checked_int("num_steps", num_steps, 1, 2**62)
         self._is_over = False
 
     stops_nothing = True  # so that ranks need not ask each other after each batch

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.orthogonality_sums import OrthogonalitySums
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -61,9 +62,8 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     def __init__(self, per_variable: bool = False):
         super().__init__()
         if not isinstance(per_variable, bool):
-            raise ValueError(
-                f"per_variable must be True or False. Received: per_variable={per_variable!r}."
-            )
+            expected, advice = "per_variable to be True or False", "Pass one of them."
+            raise ValueError(refusal(expected, shown(per_variable), advice))
         keras_hooks.install()  # without a strategy, too: they know the callbacks of fit
         self.per_variable = per_variable
         self._sums = OrthogonalitySums()
@@ -75,10 +75,11 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         exchange = self._exchange()
         call = calls.current()
         if call is None or call.callbacks is None:
-            raise RuntimeError(
-                "OrthogonalityLogger is a callback of fit. Received: a call of its methods by "
-                "something else."
+            expected, received = (
+                "OrthogonalityLogger to be called by fit",
+                "a call by something else",
             )
+            raise RuntimeError(refusal(expected, received, "Pass it to fit in callbacks."))
         callbacks = call.callbacks.callbacks
         if self in callbacks:
             callbacks.insert(0, callbacks.pop(callbacks.index(self)))
@@ -123,17 +124,14 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         """What the model's optimizer exchanges with, which is free to be measured."""
         optimizer = compiled_optimizer(self.model)
         if not isinstance(optimizer, AdasumMixin):
-            raise ValueError(
-                "OrthogonalityLogger measures what a wrapped optimizer exchanges; compile the "
-                "model with tf_adasum.wrap(optimizer). "
-                f"Received: {type(optimizer).__name__}, not wrapped."
-            )
+            expected = "a wrapped optimizer, whose exchange OrthogonalityLogger measures"
+            received = f"{type(optimizer).__name__}, not wrapped"
+            advice = "Compile the model with tf_adasum.wrap(optimizer)."
+            raise ValueError(refusal(expected, received, advice))
         exchange = optimizer._adasum.exchange
         if exchange.measure is not None:
-            raise ValueError(
-                "OrthogonalityLogger measures an optimizer once; give fit one of them. Received: "
-                f"a second one for {optimizer.name!r}."
-            )
+            expected = f"one OrthogonalityLogger for the optimizer {optimizer.name!r}"
+            raise ValueError(refusal(expected, "a second one", "Give fit one of them."))
         return exchange
 
 

@@ -7,6 +7,8 @@ import operator
 from typing import Any
 
 _MOST_CHARACTERS = 200
+# Limits from here on are those of the machine, not the argument's own.
+_NO_LIMIT = 2**62
 
 
 class _Speaker:
@@ -74,7 +76,7 @@ def checked_int(what: str, value: Any, least: int, most: int) -> int:
     """
 
     def line() -> str:
-        expected = f"{what} to be an int from {least} to {most}"
+        expected = f"{what} to be an int from {least} {f'to {most}' if most < _NO_LIMIT else 'on'}"
         return refusal(expected, shown(value), "Pass such a number.")
 
     if isinstance(value, bool):

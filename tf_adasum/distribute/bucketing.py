@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from tf_adasum.collectives.refusals import refusal, shown
+
 DEFAULT_BUCKET_BYTES = 25 * 2**20
 # The first bucket closes early, so that the exchange starts soon after the backward pass does.
 FIRST_BUCKET_BYTES = 2**20
@@ -29,7 +31,8 @@ def make_buckets(num_bytes: Sequence[int], bucket_bytes: int = DEFAULT_BUCKET_BY
         [[3], [2, 1, 0]]
     """
     if bucket_bytes < 1:
-        raise ValueError(f"bucket_bytes must be at least 1. Received: {bucket_bytes}")
+        advice = "Leave it out for the default."
+        raise ValueError(refusal("bucket_bytes of at least 1", shown(bucket_bytes), advice))
     buckets: list[list] = []
     limit, filled = 0, 0
     for index in reversed(range(len(num_bytes))):

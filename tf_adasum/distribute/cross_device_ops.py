@@ -18,6 +18,7 @@ from tf_adasum.collectives.allreduce_replicas import allreduce_replicas, measure
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.compressed_allreduce import encoded_allreduce_replicas
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
 from tf_adasum.distribute.asked import Asked
@@ -170,10 +171,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         del options
         values = [tf.convert_to_tensor(value) for value in per_replica_value.values]
         if any(value.shape.rank == 0 for value in values):
-            raise ValueError(
-                "Expected values of at least one dimension, along which to gather. Received: "
-                "scalars. Gather tf.reshape(value, [1]) along axis 0."
-            )
+            expected = "values of at least one dimension, along which to gather"
+            advice = "Gather tf.reshape(value, [1]) along axis 0."
+            raise ValueError(refusal(expected, "scalars", advice))
         with tf.device("CPU:0"):
             # Ranks gather rows; replicas of a rank follow each other, as its leaves do.
             own = tf.concat([_swap_axes(value, axis) for value in values], axis=0)
@@ -267,11 +267,12 @@ def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
 
 def _refuse_in_xla() -> None:
     if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        raise ValueError(
-            "AdasumStrategy cannot exchange tensors inside a function that XLA compiles. "
-            "Received: a tf.function(jit_compile=True) around the exchange. Compile the "
-            "function that finds the gradients, inside of strategy.run, and apply them outside."
+        expected = "AdasumStrategy to exchange tensors outside of functions that XLA compiles"
+        received = "a tf.function(jit_compile=True) around the exchange"
+        advice = (
+            "Compile the one that finds gradients, inside of strategy.run, and apply them outside."
         )
+        raise ValueError(refusal(expected, received, advice))
 
 
 def _has_rows(value) -> bool:

@@ -56,12 +56,16 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
     unseeded = repr(_NO_SEED).encode()
     unlike = [k for k, each in enumerate(of_ranks) if each != of_ranks[0] or unseeded in each]
     if unlike:
+        first, other = of_ranks[0].decode(), of_ranks[unlike[0]].decode()
         raise ValueError(
-            "Expected data in the same order on all ranks, since each takes its share of every "
-            f"batch; rank {unlike[0]} shuffles it by seeds of its own. Create the AdasumStrategy "
-            "before the data, and set no seed in between that differs between ranks. Received: "
-            f"{of_ranks[0].decode()} on rank 0, {of_ranks[unlike[0]].decode()} on rank "
-            f"{unlike[0]}, where {_NO_SEED} is no seed."
+            refusal(
+                "data shuffled by the same seeds on all ranks, since each takes its share of every "
+                "batch",
+                f"rank {unlike[0]} shuffles it by seeds of its own, {other}, and rank 0 by {first}, "
+                f"where {_NO_SEED} is no seed",
+                "Create the AdasumStrategy before the data, and set no seed in between that ranks "
+                "do not share.",
+            )
         )
 
 

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import checked_int
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,
@@ -41,14 +42,8 @@ class DivergenceCheck:
     """
 
     def __init__(self, communicator: Communicator, check_every: int, numbers: ReplicaNumbers):
-        is_int = isinstance(check_every, int) and not isinstance(check_every, bool)
-        if not is_int or check_every < 0:
-            raise ValueError(
-                "check_every must be a number of steps, an int >= 0. Received: "
-                f"check_every={check_every!r}."
-            )
-        self._communicator = communicator
-        self._check_every, self._numbers = check_every, numbers
+        self._communicator, self._numbers = communicator, numbers
+        self._check_every = checked_int("check_every", check_every, 0, 2**62)
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:

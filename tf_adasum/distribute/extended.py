@@ -17,6 +17,7 @@ from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
@@ -225,10 +226,9 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         if distribute_utils.is_mirrored(value):
             if mean:
                 return value
-            raise ValueError(
-                "The sum of a value that is the same on all replicas is not defined; "
-                f"reduce a per-replica value instead. Received: {value}."
-            )
+            expected = "a per-replica value to add up"
+            received = f"one that is the same on all replicas: {shown(value)}"
+            raise ValueError(refusal(expected, received, "Take it as it is, or ask for the mean."))
 
         def reduce_leaf(leaf):
             if isinstance(leaf, tf_values.SyncOnReadVariable) and calls.in_turn():

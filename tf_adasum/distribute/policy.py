@@ -148,11 +148,9 @@ class ReductionPolicy:
         unmatched = [rule for i, rule in enumerate(self._rules) if i not in self._matched]
         if unmatched:
             paths = ", ".join(path for path, _, _ in variables)
-            raise ValueError(
-                f"Reduction rule {unmatched[0]} matches no variable; correct or remove it, or make "
-                "the model that it is for before the first step. "
-                f"Received the variables: {paths}."
-            )
+            expected = f"the reduction rule {unmatched[0]} to match a variable"
+            advice = "Correct or remove it, or make the model that it is for before the first step."
+            raise ValueError(refusal(expected, f"the variables {paths}", advice))
         return ReductionPlan(PlanRow(*v, self.reduction(*v)) for v in variables)
 
     def reduction(self, path: str, shape: tuple[int, ...], dtype: str) -> str:
@@ -161,37 +159,34 @@ class ReductionPolicy:
             if not rule.matches(path, shape, dtype):
                 continue
             if reductions.ALL[rule.reduction].floats_only and dtype not in _FLOATS:
-                raise ValueError(
-                    f"Reduction rule {rule} chooses {rule.reduction} for {path}, which takes only "
-                    f"{', '.join(_FLOATS)}. Received: dtype={dtype}."
+                expected = (
+                    f"{rule.reduction} for {', '.join(_FLOATS)}, as the rule {rule} chooses it"
                 )
+                received = f"dtype={dtype} of {path}"
+                raise ValueError(refusal(expected, received, "Choose 'sum' or 'mean' for it."))
             return rule.reduction
         return "adasum" if dtype in _FLOATS else "mean"
 
 
 def _checked_rule(rule: tuple[RuleTest, str]) -> _Rule:
     if not isinstance(rule, (tuple, list)) or len(rule) != 2:
-        raise ValueError(
-            "A reduction rule must be a pair (pattern or callable, reduction), such as "
-            f"('bias$', 'mean'). Received: {rule!r}."
-        )
+        expected = "a reduction rule as a pair (pattern or callable, reduction)"
+        raise ValueError(refusal(expected, shown(rule), "Pass ('bias$', 'mean'), say."))
     test, reduction = rule
     if reduction not in reductions.names():
-        raise ValueError(
-            f"The reduction of a rule must be one of {', '.join(reductions.names())}. "
-            f"Received: {reduction!r} in the rule {rule!r}."
-        )
+        expected = f"a rule's reduction to be one of {', '.join(reductions.names())}"
+        received = f"{reduction!r} in the rule {rule!r}"
+        raise ValueError(refusal(expected, received, "Choose one of them."))
     if isinstance(test, str):
         try:
             re.compile(test)
         except re.error as error:
-            raise ValueError(
-                f"The pattern of a reduction rule must be a regular expression ({error}). "
-                f"Received: {rule!r}."
-            ) from error
+            expected = f"a rule's pattern to be a regular expression ({error})"
+            line = refusal(expected, f"the rule {rule!r}", "Correct it, or pass a callable.")
+            raise ValueError(line) from error
     elif not callable(test):
-        raise ValueError(
-            "A reduction rule tests with a regular expression or a callable "
-            f"(path, shape, dtype) -> bool. Received: {rule!r}."
+        expected = (
+            "a rule to test by a regular expression or a callable (path, shape, dtype) -> bool"
         )
+        raise ValueError(refusal(expected, f"the rule {rule!r}", "Pass one of them."))
     return _Rule(test, reduction)

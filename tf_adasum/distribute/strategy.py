@@ -87,7 +87,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             unknown, `batch_share` has no positive number for each rank or differs between ranks,
             `bucket_bytes` is not positive, `check_every` is negative, or a device is none
             that this process has, or there twice.
-        TypeError: `communicator` is none, or `bucket_bytes` no int.
+        TypeError: `communicator` is none, or `bucket_bytes` or `check_every` is no int.
         tf.errors.UnavailableError: the communicator was closed.
 
     Example:
@@ -213,10 +213,9 @@ class AdasumStrategy(tf.distribute.Strategy):
                 advice = "Pass models that were built in this strategy's scope()."
                 raise TypeError(refusal("a Keras model or a list of them", shown(model), advice))
             if not model.built:
-                raise ValueError(
-                    "reduction_plan needs built models: give an Input layer or call "
-                    f"model.build(shape) first. Received: {model.name}, not built."
-                )
+                advice = "Give it an Input layer, or call model.build(shape) first."
+                received = f"{model.name!r}, not built"
+                raise ValueError(refusal("models that have their variables", received, advice))
         rows = iter(self.register_variables([v for m in models for v in m.trainable_variables]))
         plan = ReductionPlan()
         for model in models:
@@ -248,11 +247,10 @@ class AdasumStrategy(tf.distribute.Strategy):
         made_under = optimizer._distribution_strategy
         if made_under is not self:
             outside = not isinstance(made_under, AdasumStrategy)
-            raise RuntimeError(
-                f"The optimizer {optimizer.name!r} must be created inside the scope() of the "
-                "AdasumStrategy that applies it; create and compile it there. Received: an "
-                f"optimizer created {'outside of it' if outside else 'under another one'}."
-            )
+            expected = f"the optimizer {optimizer.name!r} of the AdasumStrategy that applies it"
+            received = f"one created {'outside of its scope()' if outside else 'under another one'}"
+            advice = "Create and compile it inside the scope()."
+            raise RuntimeError(refusal(expected, received, advice))
 
     def say_once(self, message: str) -> None:
         """Logs `message` on rank 0, the first time it is said."""

@@ -9,6 +9,7 @@ import functools
 
 from tensorflow.python.distribute import distribute_lib
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import compiled_passes
 from tf_adasum.keras_hooks.guard import require_hooks
 
@@ -22,12 +23,10 @@ def install() -> None:
     @functools.wraps(original)
     def merge_outside(self, *args, **kwargs):
         if compiled_passes.is_inside():
-            raise ValueError(
-                "Expected no exchange between replicas in a forward pass that XLA compiles. "
-                "Received: jit_compile=True, and a layer, loss or variable with an aggregation "
-                "that exchanges there. Set supports_jit = False on the layer, or compile the "
-                "model with jit_compile=False."
-            )
+            expected = "no exchange between replicas in a forward pass that XLA compiles"
+            received = "jit_compile=True, and a layer, loss or variable that exchanges there"
+            advice = "Set supports_jit = False on the layer, or compile with jit_compile=False."
+            raise ValueError(refusal(expected, received, advice))
         return original(self, *args, **kwargs)
 
     distribute_lib.ReplicaContext.merge_call = merge_outside

@@ -10,6 +10,7 @@ import functools
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -39,8 +40,11 @@ def _check_made_here(metric: keras.Metric, model: keras.Model) -> None:
         return
     for variable in metric.variables:
         if not strategy.extended.variable_created_in_scope(variable.value):
-            raise RuntimeError(
-                f"Expected compile() to be called, and metrics to be created, inside the scope() "
-                f"of the AdasumStrategy that trains the model {model.name!r}. Received: "
-                f"{variable.path!r}, created outside of it: each replica would count by itself."
+            expected = (
+                "compile() to be called, and metrics to be created, inside the scope() of the "
+                f"AdasumStrategy that trains the model {model.name!r}"
             )
+            received = (
+                f"{variable.path!r}, created outside of it: each replica would count by itself"
+            )
+            raise RuntimeError(refusal(expected, received, "Call compile inside the scope()."))

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.optimizers.adam_settings import checked_decay, checked_epsilon
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
@@ -71,10 +72,11 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
         self.epsilon = checked_epsilon(epsilon)
         self._lazy = Lazy(rule, threshold, num_moves, most_steps)
         if self.gradient_accumulation_steps:
-            raise ValueError(
-                "CADA compares the gradients of a batch, and not what several add up to. Received: "
-                f"gradient_accumulation_steps={self.gradient_accumulation_steps}."
+            expected = (
+                "the gradients of one batch, which CADA compares, and not what several add up to"
             )
+            received = f"gradient_accumulation_steps={self.gradient_accumulation_steps}"
+            raise ValueError(refusal(expected, received, "Leave it out."))
         self._adasum = Parts(Accumulation(), self._lazy.exchange("gradient"))
         self._adasum.exchange.encoding = VariableEncoding(None)
 

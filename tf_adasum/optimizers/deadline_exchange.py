@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.deadline_allreduce import DeadlineAllreduce
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -143,11 +144,13 @@ class DeadlineExchange(Exchange):
         plan = strategy.register_variables(variables)
         for row in plan:
             if str(row.reduction) not in _REDUCTIONS:
-                raise ValueError(
-                    f"Deadline combines variables by {', '.join(_REDUCTIONS)}, to which a part "
-                    f"that is left out is zero. Received: the reduction {str(row.reduction)!r} for "
-                    f"{row.path!r}."
+                names = ", ".join(_REDUCTIONS)
+                expected = (
+                    f"Deadline to combine by {names}, to which a part that is left out is zero"
                 )
+                received = f"the reduction {str(row.reduction)!r} for {row.path!r}"
+                advice = "Change the strategy's rule for it, or leave sync out."
+                raise ValueError(refusal(expected, received, advice))
         return [str(row.reduction) for row in plan]
 
     def _allreduce_of(self, strategy: AdasumStrategy) -> DeadlineAllreduce:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
@@ -121,11 +122,13 @@ class GroupExchange(LocalSteps):
         chosen = [str(row.reduction) for row in plan]
         for row in plan:
             if str(row.reduction) not in _REDUCTIONS:
-                raise ValueError(
-                    f"GroupAveraging combines variables by {' or '.join(_REDUCTIONS)}: what ranks "
-                    "have in common would count many times. Received: the reduction "
-                    f"{str(row.reduction)!r} for {row.path!r}."
+                names = " or ".join(_REDUCTIONS)
+                expected = (
+                    f"GroupAveraging to combine by {names}, where what ranks share counts once"
                 )
+                received = f"the reduction {str(row.reduction)!r} for {row.path!r}"
+                advice = "Change the strategy's rule for it, or leave sync out."
+                raise ValueError(refusal(expected, received, advice))
         return chosen
 
     def _groups_of(self, strategy: AdasumStrategy) -> _Groups:

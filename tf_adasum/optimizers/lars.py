@@ -10,6 +10,8 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.refusals import refusal, shown
+
 
 @keras.saving.register_keras_serializable("tf_adasum")
 class LARS(keras.optimizers.Optimizer):
@@ -124,22 +126,21 @@ class LARS(keras.optimizers.Optimizer):
 def _check(name: str, value: float, expected: str, holds: Callable[[float], bool]) -> None:
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not holds(value):
-        raise ValueError(f"{name} must be {expected}. Received: {name}={value!r}.")
+        advice = "Leave it out for the default."
+        raise ValueError(refusal(f"{name} to be {expected}", shown(value), advice))
+
+
+_PATTERNS = "exclude_from_layer_adaptation to be a list of regular expressions"
 
 
 def _check_patterns(patterns: Sequence[str]) -> None:
     # A string would be taken letter by letter.
     is_list = isinstance(patterns, (list, tuple))
     if not is_list or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ValueError(
-            "exclude_from_layer_adaptation must be a list of regular expressions. Received: "
-            f"exclude_from_layer_adaptation={patterns!r}."
-        )
+        raise ValueError(refusal(_PATTERNS, shown(patterns), "Pass ['bias$'], say."))
     for pattern in patterns:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(
-                "exclude_from_layer_adaptation must be a list of regular expressions "
-                f"({error}). Received: {pattern!r}."
-            ) from error
+            line = refusal(f"{_PATTERNS} ({error})", shown(pattern), "Correct it.")
+            raise ValueError(line) from error

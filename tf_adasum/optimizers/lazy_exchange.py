@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.uploads import sum_of_uploads
 from tf_adasum.distribute.variables import first_copy, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -88,10 +89,9 @@ class LazyExchange(Exchange):
         if strategy.extended.batch_share is not None:
             counts = strategy.extended.numbers.for_ops
             found = f"{counts} devices of the ranks" if counts else "a strategy with batch_share"
-            raise ValueError(
-                "Lazy takes the mean of ranks that count alike, with as many devices each. "
-                f"Received: {found}. Give all ranks as many devices, and no batch_share."
-            )
+            expected = "Lazy to take the mean of ranks that count alike, with as many devices each"
+            advice = "Give all ranks as many devices, and no batch_share."
+            raise ValueError(refusal(expected, found, advice))
         places = [self._place(each) for each in variables]
         own = self._of_rank(strategy, grads)
         earlier = self._earlier_of_rank(strategy, places)
@@ -125,10 +125,13 @@ class LazyExchange(Exchange):
         replicas = [dict(self._earlier.pop(i)) for i in sorted(self._earlier)]
         if not replicas:
             raise ValueError(
-                "Lazy compares the gradients of a batch at two weights, which fit and "
-                "train_on_batch do, in Keras' train_step or one that calls it, for the optimizer "
-                "that the model is compiled with; compile it with that. Received: gradients of a "
-                "loop or a train_step of your own, or of an optimizer in a MultiOptimizer."
+                refusal(
+                    "gradients of a batch at two weights, which Lazy compares, and which fit and "
+                    "train_on_batch take for the optimizer that the model is compiled with",
+                    "gradients of a loop or a train_step of your own, or of an optimizer in a "
+                    "MultiOptimizer",
+                    "Compile the model with it, and let train_step be Keras' or call it.",
+                )
             )
         found = [
             tf_values.PerReplica([of_replica[place] for of_replica in replicas]) for place in places

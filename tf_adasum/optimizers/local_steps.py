@@ -78,11 +78,10 @@ class LocalSteps(Exchange):
     def check(self, optimizer):
         if optimizer.use_ema:
             setting = self.sync or f"steps_per_sync={self._steps}"
-            raise ValueError(
-                "Steps between reductions let weights differ between replicas, and their moving "
-                f"averages with them; use use_ema=False. Received: {setting} for "
-                f"{optimizer.name!r} with use_ema=True."
-            )
+            expected = f"use_ema=False with {setting}, which lets weights differ between replicas"
+            received = f"use_ema=True for {optimizer.name!r}"
+            advice = "Leave use_ema out, or reduce in each step."
+            raise ValueError(refusal(expected, received, advice))
 
     @override
     def build(self, optimizer, variables):

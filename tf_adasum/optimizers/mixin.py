@@ -13,6 +13,7 @@ from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
 from tf_adasum.collectives.communicator import size
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
@@ -222,18 +223,18 @@ class AdasumMixin:
         if not isinstance(strategy, AdasumStrategy):
             num_replicas = max(strategy.num_replicas_in_sync, size())
             if num_replicas > 1:
-                raise RuntimeError(
-                    f"The wrapped optimizer {self.name!r} must be applied under an "
-                    f"AdasumStrategy where there are {num_replicas} replicas; use fit on a model "
-                    f"built in its scope(). Received: {type(strategy).__name__}."
+                expected = (
+                    f"an AdasumStrategy, where there are {num_replicas} replicas, to apply the "
+                    f"wrapped optimizer {self.name!r} under"
                 )
+                advice = "Use fit on a model built in its scope()."
+                raise RuntimeError(refusal(expected, type(strategy).__name__, advice))
             return None
         strategy.check_made_here(self)
         if tf.distribute.in_cross_replica_context():
-            raise RuntimeError(
-                f"The wrapped optimizer {self.name!r} must be applied in a replica: call it "
-                "inside strategy.run. Received: cross-replica context."
-            )
+            expected = f"the wrapped optimizer {self.name!r} to be applied in a replica"
+            advice = "Call it inside strategy.run."
+            raise RuntimeError(refusal(expected, "cross-replica context", advice))
         return strategy if strategy.num_replicas_in_sync > 1 else None
 
 

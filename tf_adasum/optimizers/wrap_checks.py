@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numbers
+from typing import NoReturn
 
 import keras
 
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.sync.sync import Sync
 
@@ -21,26 +23,23 @@ def most_steps(count: int | list[int]) -> int:
 def check_wrappable(optimizer: object, mode: str) -> None:
     """Raises TypeError or ValueError for what can't be wrapped."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(
-            "wrap needs a Keras 3 optimizer instance, such as keras.optimizers.Adam(1e-3). "
-            f"Received: {optimizer!r} of type {type(optimizer).__name__}."
-        )
+        advice = "Pass keras.optimizers.Adam(1e-3), say."
+        raise TypeError(refusal("a Keras 3 optimizer instance", shown(optimizer), advice))
     if isinstance(optimizer, AdasumMixin):
         mode = optimizer._adasum.get_config().get("mode")
-        raise ValueError(
-            "wrap was given an optimizer that is wrapped already; wrap it once. Received: "
-            f"{optimizer.name!r}, " + (f"in mode {mode!r}." if mode else "which needs no wrap.")
+        received = f"{optimizer.name!r}, " + (
+            f"in mode {mode!r}" if mode else "which needs no wrap"
         )
+        advice = "Wrap it once." if mode else "Pass it to compile as it is."
+        raise ValueError(refusal("an optimizer that is not wrapped already", received, advice))
     if isinstance(optimizer, _optional("MultiOptimizer")):
-        raise TypeError(
-            "wrap the optimizers inside a MultiOptimizer, one by one, before you build it. "
-            f"Received: {optimizer.name!r}, a MultiOptimizer."
-        )
+        advice = "Wrap the optimizers inside it, one by one, before you build it."
+        received = f"{optimizer.name!r}, a MultiOptimizer"
+        raise TypeError(refusal("a single optimizer", received, advice))
     if mode == "delta" and isinstance(optimizer, _optional("ScheduleFreeAdamW")):
-        raise TypeError(
-            "ScheduleFreeAdamW keeps its weights in a slot that mode='delta' does not exchange; "
-            f"use wrap(optimizer, mode='gradient'). Received: {optimizer.name!r}."
-        )
+        expected = "mode='gradient' for a ScheduleFreeAdamW, which keeps its weights in a slot"
+        received = f"mode={mode!r} for {optimizer.name!r}"
+        raise TypeError(refusal(expected, received, "Pass mode='gradient' to wrap."))
 
 
 def _is_count(value: object) -> bool:
@@ -53,28 +52,33 @@ def check_settings(optimizer, mode: str, accumulate: int, steps_per_sync: int | 
     for name, value in (("accumulate", accumulate), ("steps_per_sync", steps_per_sync)):
         of_ranks = value if isinstance(value, list) and name == "steps_per_sync" else [value]
         if not of_ranks or not all(map(_is_count, of_ranks)):
-            raise ValueError(
-                f"{name} must be an integer >= 1, and at most {_MOST_CALLS}. Received: "
-                f"{name}={value!r}."
-            )
+            expected = f"{name} to be an int from 1 to {_MOST_CALLS}"
+            raise ValueError(refusal(expected, shown(value), "Pass such a number."))
         if most_steps(value) == 1:
             continue
         if optimizer.gradient_accumulation_steps:
-            raise ValueError(
-                f"{name} does not go with Keras' own accumulation: use accumulate=K alone. "
-                f"Received: {name}={value} for {optimizer.name!r} with "
-                f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps}."
-            )
+            _refuse_accumulation(f"{name}={value}", optimizer, "Use accumulate=K alone.")
         if optimizer.built:
-            raise ValueError(
-                f"wrap with {name} needs an optimizer that is not built: its variables are made "
-                f"with the others. Received: {name}={value} for {optimizer.name!r}, built."
-            )
+            _refuse_built(f"{name}={value}", optimizer)
     if most_steps(steps_per_sync) > 1 and mode != "delta":
-        raise ValueError(
-            "steps_per_sync reduces changes of the weights; use mode='delta'. "
-            f"Received: steps_per_sync={steps_per_sync} and mode={mode!r}."
-        )
+        expected = "mode='delta' where steps_per_sync reduces changes of the weights"
+        received = f"steps_per_sync={steps_per_sync} and mode={mode!r}"
+        advice = "Leave mode out, or steps_per_sync."
+        raise ValueError(refusal(expected, received, advice))
+
+
+def _refuse_accumulation(setting: str, optimizer, advice: str) -> NoReturn:
+    steps = optimizer.gradient_accumulation_steps
+    received = f"gradient_accumulation_steps={steps} for {optimizer.name!r}"
+    raise ValueError(refusal(f"no accumulation of Keras' own with {setting}", received, advice))
+
+
+def _refuse_built(setting: str, optimizer) -> NoReturn:
+    expected = (
+        f"an optimizer that is not built for {setting}, whose variables are made with its own"
+    )
+    advice = "Wrap it before build and before its first step."
+    raise ValueError(refusal(expected, f"{optimizer.name!r}, built", advice))
 
 
 def check_sync(sync: object, optimizer, **others: bool) -> None:
@@ -94,21 +98,13 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
     name = type(sync).__name__
     for setting, is_left in others.items():
         if not is_left:
-            raise ValueError(
-                f"sync={name} decides what replicas exchange, and when; leave out {setting}. "
-                f"Received: both, for {optimizer.name!r}."
-            )
+            expected = f"sync={name} alone to decide what replicas exchange, and when"
+            received = f"{setting}, too, for {optimizer.name!r}"
+            raise ValueError(refusal(expected, received, f"Leave out {setting}."))
     if optimizer.gradient_accumulation_steps:
-        raise ValueError(
-            f"sync={name} does not go with Keras' own accumulation. Received: "
-            f"gradient_accumulation_steps={optimizer.gradient_accumulation_steps} for "
-            f"{optimizer.name!r}."
-        )
+        _refuse_accumulation(f"sync={name}", optimizer, "Leave out one of them.")
     if optimizer.built:
-        raise ValueError(
-            f"wrap with sync={name} needs an optimizer that is not built: its variables are made "
-            f"with the others. Received: {optimizer.name!r}, built."
-        )
+        _refuse_built(f"sync={name}", optimizer)
 
 
 def check_unused(optimizer, is_plain: bool) -> None:
@@ -119,22 +115,18 @@ def check_unused(optimizer, is_plain: bool) -> None:
         is_plain: whether replicas meet in each call, and what they exchange travels as it is.
     """
     if not is_plain or optimizer.gradient_accumulation_steps:
-        raise ValueError(
-            "unused_variables asks in each call which variables are in use, and each call must be "
-            "a step in which replicas meet; leave out accumulate, steps_per_sync, sync, "
-            "compression and Keras' gradient_accumulation_steps. Received: one of them, for "
-            f"{optimizer.name!r}."
+        others = "accumulate, steps_per_sync, sync, compression or gradient_accumulation_steps"
+        expected = (
+            "replicas to meet in each call with unused_variables, and send values as they are"
         )
+        received = f"one of {others} for {optimizer.name!r}"
+        raise ValueError(refusal(expected, received, "Leave that out, or unused_variables."))
     if isinstance(optimizer, keras.optimizers.Adafactor):
-        raise ValueError(
-            "unused_variables keeps what an optimizer has beside each variable, and Adafactor does "
-            f"not say what that is. Received: {optimizer.name!r}, an Adafactor."
-        )
+        expected = "an optimizer that says what it keeps beside each variable, for unused_variables"
+        received = f"{optimizer.name!r}, an Adafactor"
+        raise ValueError(refusal(expected, received, "Take another, or leave the option out."))
     if optimizer.built:
-        raise ValueError(
-            "wrap with unused_variables needs an optimizer that is not built: it learns of the "
-            f"slots as they are made. Received: {optimizer.name!r}, built."
-        )
+        _refuse_built("unused_variables", optimizer)
 
 
 def _optional(name: str) -> type | tuple:

@@ -8,6 +8,7 @@ import keras
 from typing_extensions import override
 
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks
@@ -28,6 +29,7 @@ from tf_adasum.optimizers.wrap_checks import (
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
 _SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression", "sync")
 _SETTINGS += ("unused_variables",)
+_PASS_ONE = "Pass one of them to wrap."
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
 
 
@@ -212,16 +214,13 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
 ) -> keras.optimizers.Optimizer:
     """As `wrap`; what comes from a file may have numbers of other ranks until it takes a step."""
     if not isinstance(mode, str) or mode not in _EXCHANGES:
-        raise ValueError(f"mode must be 'delta' or 'gradient'. Received: mode={mode!r}.")
+        raise ValueError(refusal("mode to be 'delta' or 'gradient'", shown(mode), _PASS_ONE))
     if divided_loss is not None and not isinstance(divided_loss, bool):
-        raise ValueError(
-            f"divided_loss must be None, True or False. Received: divided_loss={divided_loss!r}."
-        )
+        expected = "divided_loss to be None, True or False"
+        raise ValueError(refusal(expected, shown(divided_loss), _PASS_ONE))
     if not isinstance(unused_variables, bool):
-        raise ValueError(
-            f"unused_variables must be True or False. Received: "
-            f"unused_variables={unused_variables!r}."
-        )
+        expected = "unused_variables to be True or False"
+        raise ValueError(refusal(expected, shown(unused_variables), _PASS_ONE))
     check_wrappable(optimizer, mode)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         inner = optimizer.inner_optimizer

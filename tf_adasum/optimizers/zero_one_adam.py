@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_int
+from tf_adasum.collectives.refusals import checked_int, refusal, shown
 from tf_adasum.optimizers.frozen_variance import FrozenVarianceOptimizer
 from tf_adasum.optimizers.zero_one_exchange import ZeroOneExchange
 
@@ -78,9 +78,8 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
         self.doubling_steps = checked_int("doubling_steps", doubling_steps, 1, 2**62)
         self.most_local_steps = checked_int("most_local_steps", most_local_steps, 1, 2**20)
         if most_local_steps & (most_local_steps - 1):
-            raise ValueError(
-                f"Expected most_local_steps to be a power of two. Received: {most_local_steps}."
-            )
+            expected, advice = "most_local_steps to be a power of two", "Pass 16, say."
+            raise ValueError(refusal(expected, shown(most_local_steps), advice))
         self._adasum.exchange.check(self)
 
     @override

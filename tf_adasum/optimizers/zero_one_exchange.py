@@ -9,6 +9,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.momentum_exchange import MomentumExchange, MomentumOptimizer
@@ -51,10 +52,9 @@ class ZeroOneExchange(LocalSteps):
     @override
     def check(self, optimizer):
         if optimizer.use_ema:
-            raise ValueError(
-                "ZeroOneAdam lets weights differ between replicas, and their moving averages with "
-                f"them; use use_ema=False. Received: use_ema=True for {optimizer.name!r}."
-            )
+            expected = "use_ema=False with ZeroOneAdam, which lets weights differ between replicas"
+            received = f"use_ema=True for {optimizer.name!r}"
+            raise ValueError(refusal(expected, received, "Leave use_ema out."))
 
     @override
     def build(self, optimizer: LocalOptimizer, variables):
