@@ -15,6 +15,7 @@ from tests.training.replicas import (
     barrier,
     endless_examples,
     examples,
+    shared_path,
     small_model,
     strategy,
 )
@@ -56,15 +57,18 @@ class WatchAdapter(keras.callbacks.Callback):
 
 
 def test_fit_leaves_no_copy_of_the_data():
-    """What Keras made of arrays goes with the iterators of `fit`, without a garbage collection."""
+    """What Keras made of arrays goes with the iterators of `fit`, without a garbage collection.
+
+    Also while the program keeps a callback that knew it.
+    """
     with strategy(1).scope():
         model = small_model()
         model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse")
     x, y = examples(4 * world().size)
-    watch = WatchAdapter()
+    watch, kept = WatchAdapter(), tf_adasum.callbacks.BackupAndRestore(shared_path("backup"))
     gc.disable()
     try:
-        model.fit(x, y, batch_size=len(x), verbose=0, callbacks=[watch])
+        model.fit(x, y, batch_size=len(x), verbose=0, callbacks=[watch, kept])
         assert watch.is_gone.wait(LIMIT_SECONDS)
     finally:
         gc.enable()

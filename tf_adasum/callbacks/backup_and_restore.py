@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import numbers
 import os
 from typing import Any
 
@@ -92,7 +93,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         if not backup_dir or not isinstance(backup_dir, (str, os.PathLike)):
             advice = "Pass the path of one that outlives the job."
             raise ValueError(refusal("backup_dir to be a folder", shown(backup_dir), advice))
-        is_number = isinstance(save_freq, int) and not isinstance(save_freq, bool)
+        is_number = isinstance(save_freq, numbers.Integral) and not isinstance(save_freq, bool)
         if save_freq != "epoch" and not (is_number and save_freq >= 1):
             expected, advice = "save_freq to be 'epoch' or an int from 1", "Pass one of them."
             raise ValueError(refusal(expected, shown(save_freq), advice))
@@ -104,6 +105,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self.save_freq = save_freq
         self.slots = slots
         self.delete_checkpoint = delete_checkpoint
+        self._data: data_position.Progress | None = None
         self._metrics: list[list] = []
         self._epoch = 0
         self._batch = 0  # of the epoch under way, those that are done
@@ -188,6 +190,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._requests.start()
 
     def _end(self) -> None:
+        self._data = None  # the callback may live longer than what fit was given
         if self._requests is not None:
             self._requests.stop()
         if self._is_restored:

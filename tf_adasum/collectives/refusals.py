@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 _MOST_CHARACTERS = 200
@@ -51,6 +52,27 @@ def refusal(expected: str, received: str, advice: str) -> str:
     """
     rank = "" if _speaker.rank is None else f"rank {_speaker.rank}: "
     return f"{rank}Expected {expected}. Received: {received}. {advice}"
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Names ranks in a message.
+
+    Args:
+        ranks: in ascending order.
+
+    Example:
+        >>> from tf_adasum.collectives.refusals import ranks_in_words
+        >>> ranks_in_words([1]), ranks_in_words([0, 2, 3, 4])
+        ('rank 1', 'ranks 0, 2 to 4')
+    """
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(words)}"
 
 
 def is_text(value: Any) -> bool:

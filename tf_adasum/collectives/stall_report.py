@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from tf_adasum.collectives.refusals import ranks_in_words
+
 # Calls inside of these say nothing of the program, as in Keras' own filtered tracebacks.
 _LIBRARIES = ("/tensorflow/python/", "/keras/src/")
 _MOST_STACK_BYTES = 2000
@@ -70,19 +72,22 @@ def text(answers: Mapping[int, Answer], ranks: Iterable[int], places: Mapping[in
     of_kind: dict[str, list[int]] = {"there": [], "elsewhere": [], "missing": [], "silent": []}
     for rank in ranks:
         of_kind[_kind(answers.get(rank), operation)].append(rank)
-    parts = [f"'{operation}' has waited for {seconds:.0f} s", f"There: {_named(of_kind['there'])}"]
+    parts = [
+        f"'{operation}' has waited for {seconds:.0f} s",
+        f"There: {ranks_in_words(of_kind['there'])}",
+    ]
     for rank in of_kind["elsewhere"]:
         others = ", ".join(f"'{name}'" for name in answers[rank].operations)
         parts.append(f"Rank {rank} ({places[rank]}) waits elsewhere, in {others}")
     if of_kind["silent"]:
-        silent = _named(of_kind["silent"], places)
+        silent = _with_places(of_kind["silent"], places)
         parts.append(
             f"No answer: {silent}, stopped, busy outside of Python with its lock held, or cut off"
         )
     if len(of_kind["there"]) == len(answers) and not of_kind["silent"]:
         parts.append("None is missing: it is under way")
     if of_kind["missing"]:
-        parts.append(f"Missing: {_named(of_kind['missing'], places)}")
+        parts.append(f"Missing: {_with_places(of_kind['missing'], places)}")
     return ". ".join(parts) + "".join(
         f"\n  Rank {rank} is in:" + "".join(f"\n    {line}" for line in answers[rank].stack)
         for rank in of_kind["missing"]
@@ -97,18 +102,8 @@ def _kind(given: Answer | None, operation: str) -> str:
     return "there" if operation in given.operations else "elsewhere"
 
 
-def _named(ranks: list[int], places: Mapping[int, str] | None = None) -> str:
-    """Returns "ranks 0, 2 to 5"; one by one where each is given with its place."""
-    if places is not None:
-        return ", ".join(f"rank {rank} ({places[rank]})" for rank in ranks)
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(words)}"
+def _with_places(ranks: Iterable[int], places: Mapping[int, str]) -> str:
+    return ", ".join(f"rank {rank} ({places[rank]})" for rank in ranks)
 
 
 def _stack() -> list[str]:

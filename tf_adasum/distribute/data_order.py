@@ -7,7 +7,8 @@ they would where `tf.data` hands over what is ready first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.data.ops import map_op, shard_op, shuffle_op
@@ -49,42 +50,43 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             "read_config=tfds.ReadConfig(shuffle_seed=1)."
         )
         raise ValueError(refusal(expected, "deterministic=False", advice))
-    _check_whole(dataset, communicator)
-    seeds = order_seeds(dataset)
-    own = repr(seeds).encode()
-    of_ranks = gather_bytes(own, communicator, "seeds of a pipeline's order")
-    unseeded = repr(_NO_SEED).encode()
-    unlike = [k for k, each in enumerate(of_ranks) if each != of_ranks[0] or unseeded in each]
-    if unlike:
-        first, other = of_ranks[0].decode(), of_ranks[unlike[0]].decode()
+    own = json.dumps([_shards(dataset), repr(order_seeds(dataset))]).encode()
+    gathered = gather_bytes(own, communicator, "order of a pipeline")
+    shards, seeds = zip(*map(json.loads, gathered))
+    _check_whole(shards)
+    _check_seeds(seeds)
+
+
+def _check_seeds(of_ranks: Sequence[str]) -> None:
+    is_unlike = [seeds != of_ranks[0] or repr(_NO_SEED) in seeds for seeds in of_ranks]
+    if any(is_unlike):
+        rank = is_unlike.index(True)
         raise ValueError(
             refusal(
                 "data shuffled by the same seeds on all ranks, since each takes its share of every "
                 "batch",
-                f"rank {unlike[0]} shuffles it by seeds of its own, {other}, and rank 0 by {first}, "
-                f"where {_NO_SEED} is no seed",
+                f"rank {rank} shuffles it by seeds of its own, {of_ranks[rank]}, and rank 0 by "
+                f"{of_ranks[0]}, where {_NO_SEED} is no seed",
                 "Create the AdasumStrategy before the data, and set no seed in between that ranks "
                 "do not share.",
             )
         )
 
 
-def _check_whole(dataset: tf.data.Dataset, communicator: Communicator) -> None:
-    """Fails on all ranks where a program deals the data itself, and TensorFlow would deal it again.
-
-    Raises:
-        ValueError: shard() takes another part on some rank than on rank 0.
-    """
+def _shards(dataset: tf.data.Dataset) -> str:
+    """How a program deals the data itself, where TensorFlow would deal it again."""
     own = [] if policy_of(dataset) == _Policy.OFF else list(map(_shard, nodes(dataset)))
-    text = ", ".join(filter(None, own)).encode()
-    of_ranks = [each.decode() for each in gather_bytes(text, communicator, "shards of a pipeline")]
-    unlike = [k for k, each in enumerate(of_ranks) if each != of_ranks[0]]
-    if unlike:
-        received = f"{of_ranks[0] or 'none'} on rank 0, {of_ranks[unlike[0]] or 'none'} on rank "
+    return ", ".join(filter(None, own))
+
+
+def _check_whole(of_ranks: Sequence[str]) -> None:
+    is_unlike = [shards != of_ranks[0] for shards in of_ranks]
+    if any(is_unlike):
+        rank = is_unlike.index(True)
         raise ValueError(
             refusal(
                 "the whole data on all ranks, since each takes its share of every batch",
-                f"{received}{unlike[0]}",
+                f"{of_ranks[0] or 'none'} on rank 0, {of_ranks[rank] or 'none'} on rank {rank}",
                 "Leave shard() out, or set options().experimental_distribute.auto_shard_policy to "
                 "OFF.",
             )

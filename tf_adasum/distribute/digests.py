@@ -57,8 +57,3 @@ def gather_digests(row: Sequence[int], communicator: Communicator, what: str) ->
     with tf.device("CPU:0"):
         name = f"digests of the {what} of all ranks"
         return allreduce(tf.constant(table), "sum", communicator, name).numpy()
-
-
-def ranks_in_words(ranks: Sequence[int]) -> str:
-    """Names ranks in a message: "rank 1", "ranks 1, 2"."""
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))

@@ -13,13 +13,12 @@ import keras
 import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import checked_int
+from tf_adasum.collectives.refusals import checked_int, ranks_in_words
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,
     digest_of_all,
     gather_digests,
-    ranks_in_words,
     variables_that_agree,
 )
 from tf_adasum.distribute.own_variables import steps_taken

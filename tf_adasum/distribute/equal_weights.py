@@ -14,11 +14,11 @@ from typing import NamedTuple
 import keras
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import ranks_in_words
 from tf_adasum.distribute.digests import (
     digest,
     digest_of_all,
     gather_digests,
-    ranks_in_words,
     variables_that_agree,
 )
 from tf_adasum.distribute.own_variables import steps_taken

@@ -24,6 +24,7 @@ from keras.callbacks import (
 )
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from tf_adasum.collectives.refusals import ranks_in_words
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
@@ -93,8 +94,8 @@ def _agree(call: calls.Call, callbacks: keras.callbacks.CallbackList) -> None:
         return
     call.model.__dict__[attribute] = True
     if call.communicator.rank == 0 and len(ranks) < call.communicator.size:
-        listed = ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
-        _log.warning("%s ends here on all ranks: %s set %s.", call.name, listed, attribute)
+        said = ranks_in_words(ranks)
+        _log.warning("%s ends here on all ranks: %s set %s.", call.name, said, attribute)
 
 
 def _ranks_with(call: calls.Call, mine: bool, what: str) -> list[int]:
