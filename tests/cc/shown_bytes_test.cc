@@ -48,13 +48,15 @@ std::vector<Elements> MakeBuffers(Where where, int rank, const std::vector<int64
 }
 
 // What element i of buffer `number` of a rank holds.
-int64_t ValueOf(int rank, int number, int64_t i) { return rank * 1000000007 + number * 1009 + i; }
+int64_t ValueOf(int64_t rank, int64_t number, int64_t i) {
+  return rank * 1000000007 + number * 1009 + i;
+}
 
 void Fill(int rank, std::vector<Elements>* buffers) {
   for (size_t number = 0; number < buffers->size(); ++number) {
     auto* values = reinterpret_cast<int64_t*>((*buffers)[number].bytes());
     for (int64_t i = 0; i < (*buffers)[number].size(); ++i) {
-      values[i] = ValueOf(rank, static_cast<int>(number), i);
+      values[i] = ValueOf(rank, static_cast<int64_t>(number), i);
     }
   }
 }
