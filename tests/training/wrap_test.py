@@ -14,6 +14,9 @@ import pytest
 
 import tf_adasum
 from tests.training.replicas import examples, small_model, strategy
+from tf_adasum.collectives.compression import Sign
+
+SIGN = Sign(least_elements=0)
 
 LOAD = """
 import sys
@@ -244,6 +247,45 @@ def test_local_steps_are_for_delta_mode_without_moving_averages():
         ValueError, match=r"use_ema=False with steps_per_sync=2.*Received: use_ema=True"
     ):
         tf_adasum.wrap(keras.optimizers.SGD(use_ema=True), steps_per_sync=2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"accumulate": 4}, {"steps_per_sync": 2}, {"compression": SIGN}],
+)
+def test_what_is_built_again_keeps_its_variables(settings):
+    """As by compile() under mixed_float16, which puts a new LossScaleOptimizer around it."""
+    with tf_adasum.AdasumStrategy(["CPU:0", "CPU:1"]).scope():
+        variables = [keras.Variable(np.zeros(300), name="kernel", dtype="float32")]
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1, momentum=0.9), **settings)
+        optimizer.build(variables)
+        made = _made_for(optimizer)
+        keras.optimizers.LossScaleOptimizer(optimizer).build(variables)
+    assert _made_for(optimizer) == made
+
+
+def _made_for(optimizer):
+    """Its variables, and what is lost of what travels encoded."""
+    return [id(each) for each in (*optimizer.variables, *optimizer._adasum.exchange.residuals)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sync": tf_adasum.sync.Deadline(1.0)},
+        {"sync": tf_adasum.sync.GroupAveraging()},
+        {"sync": tf_adasum.sync.Lazy()},
+        {"unused_variables": True},
+    ],
+)
+def test_a_rule_encodes_nothing_where_wrap_would_not(settings):
+    rules = [("kernel", tf_adasum.Reduction("mean", compression=SIGN))]
+    with tf_adasum.AdasumStrategy(["CPU:0", "CPU:1"], reductions=rules).scope():
+        variables = [keras.Variable(np.zeros(300), name="kernel", dtype="float32")]
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), **settings)
+        message = rf"as they are with {next(iter(settings))}.*Sign.*for 'kernel'\. Leave"
+        with pytest.raises(ValueError, match=message):
+            optimizer.build(variables)
 
 
 def test_numbers_of_other_ranks_are_refused_where_replicas_meet():

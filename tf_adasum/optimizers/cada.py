@@ -78,7 +78,7 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
             received = f"gradient_accumulation_steps={self.gradient_accumulation_steps}"
             raise ValueError(refusal(expected, received, "Leave it out."))
         self._adasum = Parts(Accumulation(), self._lazy.exchange("gradient"))
-        self._adasum.exchange.encoding = VariableEncoding(None)
+        self._adasum.exchange.encoding = VariableEncoding(None, plain_for="CADA")
 
     @override
     def build(self, variables):

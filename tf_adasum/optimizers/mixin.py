@@ -7,6 +7,8 @@ and the exchange lets the replicas meet around the update.
 
 from __future__ import annotations
 
+import functools
+
 import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
@@ -41,8 +43,11 @@ class AdasumMixin:
 
     @override
     def build(self, variables):
+        before = self._trainable_variables if self.built else None
         super().build(variables)
-        self._build_parts()
+        # Keras builds a built one again: compile() of mixed_float16 puts a new scaler around it.
+        if before is None or list(map(id, before)) != list(map(id, self._trainable_variables)):
+            self._build_parts()
 
     def _build_parts(self) -> None:
         variables = self._trainable_variables
@@ -172,13 +177,14 @@ class AdasumMixin:
     def _apply_in_branches(self, strategy, leaves, trainable_variables, marks):
         has_peers = strategy.num_replicas_in_sync > 1
         exchange = self._adasum.exchange if has_peers else Exchange()
-        steps = KerasSteps(self, strategy, trainable_variables, exchange.around_step)
-
-        def step():
-            self._adasum.accumulation.add(strategy, trainable_variables, leaves, steps)
-
         lacking = self._adasum.lacking if has_peers else Lacking()
-        lacking.around(strategy, trainable_variables, marks, step)
+
+        def around_step(strategy, step):
+            exchanged = functools.partial(exchange.around_step, strategy, step)
+            lacking.around(strategy, trainable_variables, marks, exchanged)
+
+        steps = KerasSteps(self, strategy, trainable_variables, around_step)
+        self._adasum.accumulation.add(strategy, trainable_variables, leaves, steps)
 
     @override
     def _all_reduce_sum_gradients(self, grads_and_vars):

@@ -11,8 +11,14 @@ from typing_extensions import override
 
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.distribute.variables import local_copies, native_variable
+from tf_adasum.keras_hooks.guard import require_reads
 from tf_adasum.keras_hooks.replicas import local_replica
 from tf_adasum.optimizers.parts import Lacking
+
+require_reads(
+    keras.optimizers.Optimizer._update_model_variables_moving_average,
+    "_model_variables_moving_average",
+)
 
 _NAME = "which variables have gradients"
 
@@ -29,6 +35,7 @@ class ZeroGradients(Lacking):
 
     def __init__(self):
         self._slots: dict[int, list] = defaultdict(list)
+        self._averages: list = []
         # Of the step that is traced, by local replica: the places of variables without a gradient.
         self._lacking: dict[int, set[int]] = {}
 
@@ -43,6 +50,9 @@ class ZeroGradients(Lacking):
             if grad is not None:
                 # Rows become dense: a rank that lacks them can't know that others have rows.
                 found[optimizer._get_variable_index(variable)] = tf.convert_to_tensor(grad)
+        if optimizer.use_ema:
+            # Averages of weights move in each step, as in Keras, also of those that stay.
+            self._averages = optimizer._model_variables_moving_average
         replica = local_replica(tf.distribute.get_replica_context())
         self._lacking[replica] = {i for i, grad in enumerate(found) if grad is None}
         filled = [
@@ -64,22 +74,23 @@ class ZeroGradients(Lacking):
         (found,) = allreduce_replicas(
             own, "max", extended.communicator, _NAME, replica_counts=extended.numbers.for_ops
         )
-        staying = [(_with_slots(variables[i], self._slots), found[i] == 0) for i in lacking]
+        staying = [(self._with_slots(variables[i]), found[i] == 0) for i in lacking]
         kept = [(values, stays, _copies_if(stays, values)) for values, stays in staying]
         step()
         for values, stays, copies in kept:
             _put_back_if(stays, values, copies)
 
+    def _with_slots(self, variable: keras.Variable) -> list[tf.Variable]:
+        """The values of a variable and of its slots, of all local replicas."""
+        native = native_variable(variable)
+        averages = set(map(id, self._averages))
+        slots = [slot for slot in self._slots[id(native)] if id(slot) not in averages]
+        distributed = [native, *map(native_variable, slots)]
+        return [copy for each in distributed for copy in local_copies(each)]
+
     @override
     def get_config(self):
         return {"unused_variables": True}
-
-
-def _with_slots(variable: keras.Variable, slots: dict[int, list]) -> list[tf.Variable]:
-    """The values of a variable and of its slots, of all local replicas."""
-    native = native_variable(variable)
-    distributed = [native, *map(native_variable, slots[id(native)])]
-    return [copy for each in distributed for copy in local_copies(each)]
 
 
 def _copies_if(stays: tf.Tensor, values: Sequence[tf.Variable]) -> list[tf.Tensor]:

@@ -11,6 +11,7 @@ from tf_adasum.collectives.compressed_allreduce import Lost
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.compression.compression import work_dtype
 from tf_adasum.collectives.compression.state import num_part_elements
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
@@ -38,12 +39,14 @@ class VariableEncoding:
 
     Args:
         compression: how they travel where no rule says otherwise; None: as they are.
+        plain_for: the setting of an optimizer that lets none travel encoded; None: there is none.
     """
 
-    def __init__(self, compression: Compression | None):
+    def __init__(self, compression: Compression | None, plain_for: str | None = None):
         if compression is not None:
             Compression.check(compression)
         self.compression = compression
+        self._plain_for = plain_for
         self._codecs: dict[str, Compression] = {}
         self._to_be_made: list[tuple[AdasumStrategy, tf.Variable]] = []
         self._lost: dict[str, tuple[Residual, Residual]] = {}
@@ -62,11 +65,20 @@ class VariableEncoding:
             strategy: in whose scope the optimizer was made.
             variables: its trainable variables.
             reductions: of each; those that are a `Reduction` may say how it travels.
+
+        Raises:
+            ValueError: a rule says how it travels, and the optimizer's setting that it does plainly.
         """
         if not isinstance(strategy, AdasumStrategy) or strategy.num_replicas_in_sync == 1:
             return
-        for variable, reduction in zip(map(native_variable, variables), reductions):
+        for keras_variable, reduction in zip(variables, reductions):
+            variable = native_variable(keras_variable)
             codec = self.chosen(variable.shape.num_elements(), variable.dtype.name, reduction)
+            if codec is not None and self._plain_for is not None:
+                expected = f"variables to travel as they are with {self._plain_for}"
+                received = f"a rule with compression={codec} for {keras_variable.path!r}"
+                advice = "Leave the compression out of the strategy's rule, or the setting out."
+                raise ValueError(refusal(expected, received, advice))
             if codec is not None:
                 self._codecs[variable._unique_id] = codec
                 self._to_be_made.append((strategy, variable))

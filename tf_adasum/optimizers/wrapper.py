@@ -229,7 +229,7 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
         return optimizer
     check_settings(optimizer, mode, accumulate, steps_per_sync)
     accumulate = int(accumulate)  # NumPy's, say, which a configuration could not hold
-    exchange = _exchange(mode, steps_per_sync)
+    exchange, plain_for = _exchange(mode, steps_per_sync), None
     if sync is not None:
         is_left = {
             "mode": mode == "delta" or getattr(sync, "has_modes", False),
@@ -239,14 +239,14 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
         }
         check_sync(sync, optimizer, **is_left)
         exchange = sync.exchange(mode)
-        exchange.sync = sync
+        exchange.sync, plain_for = sync, f"sync={type(sync).__name__}"
     lacking = Lacking()
     if unused_variables:
         is_plain = accumulate == 1 and steps_per_sync == 1 and sync is None
         check_unused(optimizer, is_plain and compression is None)
-        lacking = ZeroGradients()
+        lacking, plain_for = ZeroGradients(), "unused_variables"
     parts = Parts(_accumulation(optimizer, accumulate), exchange, lacking)
-    parts.exchange.encoding = VariableEncoding(compression)
+    parts.exchange.encoding = VariableEncoding(compression, plain_for)
     parts.exchange.check(optimizer)
     # Swapping the class keeps everything a copy would lose: callable learning rates, weight
     # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
