@@ -270,3 +270,19 @@ def test_broadcast_variables_refuses():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 99"):
         tf_adasum.broadcast_variables([tf.Variable(1.0)], root=99)
     tf_adasum.broadcast_variables([])
+
+
+@pytest.mark.parametrize("mode", ["delta", "gradient"])
+def test_a_rate_that_one_rank_sets_alone(mode, caplog):
+    """Weights are those of rank 0 then, or combined; what is trained is kept."""
+    model = compiled(1, mode=mode)
+    x, y = examples(8)
+    scheduler = keras.callbacks.LearningRateScheduler(lambda epoch: 0.02)
+    is_last = world().rank == LAST
+    model.fit(x, y, batch_size=8, verbose=0, callbacks=[scheduler] if is_last else [])
+    wanted = 0.02 if LAST == 0 else 0.01
+    assert float(model.optimizer.learning_rate) == np.float32(wanted)
+    assert_equal_on_ranks(model.trainable_variables)
+    said = [line for line in lines(caplog) if "learning_rate' differed" in line]
+    assert len(said) == (world().rank == 0 and world().size > 1)
+    assert all(f"on rank {LAST} from rank 0's" in line for line in said)

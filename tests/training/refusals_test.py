@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import threading
 
 import keras
 import numpy as np
@@ -180,6 +182,30 @@ def test_rule_that_matches_nothing_fails_before_the_first_step(num_local):
     x, y = examples(4 * replicas.num_replicas_in_sync)
     with pytest.raises(ValueError, match=r"attention.*to match a variable"):
         model.fit(x, y, batch_size=len(x), verbose=0)
+
+
+def test_a_second_thread_does_not_meet_the_ranks_of_the_first():
+    model, number = compiled(1, sgd, "delta")
+    x, y = examples(4 * number)
+    outcomes = []
+
+    def evaluate():
+        try:
+            outcomes.append(model.evaluate(x, y, batch_size=len(x), verbose=0))
+        except RuntimeError as error:
+            outcomes.append(str(error))
+
+    def in_a_thread(epoch, logs):
+        thread = threading.Thread(target=evaluate)
+        thread.start()
+        thread.join()
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=in_a_thread)
+    model.fit(x, y, batch_size=len(x), verbose=0, callbacks=[callback])
+    in_a_thread(0, {})  # when fit has ended
+    refused = "evaluate of '.*' in a thread, while another is in fit of '.*'"
+    assert isinstance(outcomes[1], float)
+    assert isinstance(outcomes[0], float) if number == 1 else re.search(refused, outcomes[0])
 
 
 @local_replicas

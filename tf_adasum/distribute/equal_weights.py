@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import ranks_in_words
@@ -23,6 +24,7 @@ from tf_adasum.distribute.digests import (
 )
 from tf_adasum.distribute.own_variables import steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
+from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 _log = logging.getLogger("tf_adasum")
 
@@ -145,10 +147,27 @@ class EqualWeights:
                 *(when, epoch),
             )
 
+    def _mend_rates(self, rates, table: np.ndarray, when: str) -> None:
+        """Gives all ranks rank 0's learning rates; no cause to end a training that is done."""
+        broadcast_variables(rates, 0, self._communicator)
+        if self._communicator.rank == 0:
+            others = [rank for rank, row in enumerate(table) if (row != table[0]).any()]
+            _log.warning(
+                "%s: %r differed on %s from rank 0's, with which all go on. Give all ranks the "
+                "same callbacks: unlike rates let ranks take unlike steps.",
+                *(when, rates[0].path, ranks_in_words(others)),
+            )
+
     def _mend(self, model, variables, digests, rows, when) -> None:
         """Gives all ranks rank 0's values, or raises on all ranks where the cause is not plain."""
         table = gather_digests(digests, self._communicator, "variables")
         differing = [i for i in range(len(digests)) if len(set(table[:, i])) > 1]
+        rates = [i for i in differing if id(variables[i]) in _rates(model)]
+        if rates:
+            self._mend_rates([variables[i] for i in rates], table[:, rates], when)
+            differing = [i for i in differing if i not in rates]
+            if not differing and len({row.steps_taken for row in rows}) == 1:
+                return
         others = [r for r, row in enumerate(rows) if row.state != rows[0].state]
         first = variables[differing[0]].path if differing else "steps_since_sync"
         what = f"{first!r}" + (f" and {len(differing) - 1} more" if len(differing) > 1 else "")
@@ -168,3 +187,7 @@ class EqualWeights:
                 "that changes weights for a while must assign them back, not subtract.",
                 *(when, what, len(variables), ranks_in_words(others)),
             )
+
+
+def _rates(model: keras.Model) -> set[int]:
+    return {id(optimizer._learning_rate) for optimizer in optimizers_of(model)}

@@ -66,7 +66,8 @@ def residual_variables(model: keras.Model) -> list[StateVariable]:
 def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Returns the optimizer's variables in which each replica has values of its own.
 
-    In delta mode these are all but the count of steps; sums of micro-batches are in every mode.
+    In delta mode these are all but the count of steps and the learning rate; sums of micro-batches
+    are in every mode.
 
     Args:
         optimizer: one that takes steps: of a `LossScaleOptimizer` the inner one.
@@ -75,7 +76,8 @@ def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
         return []
     parts = parts_of(optimizer)
     if parts is not None and parts.exchange.has_own_slots:
-        return [each for each in optimizer.variables if each is not optimizer._iterations]
+        common = (id(optimizer._iterations), id(optimizer._learning_rate))
+        return [each for each in optimizer.variables if id(each) not in common]
     sums = getattr(optimizer, "_accumulated_gradients", None) or ()
     own = [variable for variable in sums if variable is not None]
     return own + (parts.accumulation.variables if parts is not None else [])

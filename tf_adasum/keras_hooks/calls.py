@@ -18,6 +18,7 @@ import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -75,6 +76,8 @@ class _Calls(threading.local):
 
 
 _calls = _Calls()
+# The call that a thread is in with the ranks of a group; of all threads.
+_outermost: dict[Communicator, Call] = {}
 _before: dict[str, list[Callable[[Call], None]]] = defaultdict(list)
 _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
 
@@ -121,14 +124,39 @@ def _mark_call(name: str) -> None:
     @functools.wraps(original)
     def marked(self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs).arguments
-        _calls.stack.append(Call(name, self, given.get("initial_epoch", 0)))
-        try:
-            with _calls.stack[-1].at_end:
-                return original(self, *args, **kwargs)
-        finally:
-            _calls.stack.pop()
+        call = Call(name, self, given.get("initial_epoch", 0))
+        with _only_thread(call):
+            _calls.stack.append(call)
+            try:
+                with call.at_end:
+                    return original(self, *args, **kwargs)
+            finally:
+                _calls.stack.pop()
 
     setattr(TensorFlowTrainer, name, marked)
+
+
+@contextlib.contextmanager
+def _only_thread(call: Call):
+    """Ranks meet by what they do and not by the model: those of two threads would mix."""
+    if call.communicator is None or _calls.stack:
+        yield
+        return
+    other = _outermost.setdefault(call.communicator, call)
+    if other is not call:
+        raise RuntimeError(
+            refusal(
+                "one fit, evaluate or predict of a group of ranks at a time",
+                f"{call.name} of {call.model.name!r} in a thread, while another is in {other.name} "
+                f"of {other.model.name!r}",
+                "Make such calls one after the other, or give each strategy a communicator of its "
+                "own by split().",
+            )
+        )
+    try:
+        yield
+    finally:
+        del _outermost[call.communicator]
 
 
 def _mark_turn(name: str) -> None:

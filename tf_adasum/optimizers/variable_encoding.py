@@ -67,7 +67,7 @@ class VariableEncoding:
             reductions: of each; those that are a `Reduction` may say how it travels.
 
         Raises:
-            ValueError: a rule says how it travels, and the optimizer's setting that it does plainly.
+            ValueError: a rule says how it travels, and a setting of the optimizer forbids it.
         """
         if not isinstance(strategy, AdasumStrategy) or strategy.num_replicas_in_sync == 1:
             return
