@@ -102,7 +102,8 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
   return "Expected all ranks to come to the same operation, waited " + InSeconds(seconds) +
          ". Received: " + Describe(of_rank) +
          ". Each waits there for the others. Make every rank issue the same named operations (in "
-         "any order): no rank may read a metric, stop training or run out of batches by itself.";
+         "any order): no rank may read a metric, stop training, leave fit by an exception that it "
+         "catches, or run out of batches by itself.";
 }
 
 std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pending,

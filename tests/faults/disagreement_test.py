@@ -282,4 +282,4 @@ def test_a_metric_that_one_rank_alone_reads():
         "'the sum of the metric loss/",
         "'the next batch: how many replicas have data' allreduce(sum)",
     )
-    assert "no rank may read a metric, stop training or run out of batches by itself" in message
+    assert "no rank may read a metric, stop training, leave fit by an exception" in message

@@ -217,5 +217,3 @@ def test_what_is_built_again_keeps_its_variables(settings):
 def _made_for(optimizer):
     """Its variables, and what is lost of what travels encoded."""
     return [id(each) for each in (*optimizer.variables, *optimizer._adasum.exchange.residuals)]
-
-
