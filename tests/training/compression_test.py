@@ -24,6 +24,7 @@ from tf_adasum import compression
 from tf_adasum.collectives.communicator import world
 from tf_adasum.distribute.own_variables import residual_variables
 from tf_adasum.distribute.variables import local_copies
+from tf_adasum.optimizers import CADA, OneBitAdam, SketchedSGD, ZeroOneAdam
 
 momentum = functools.partial(keras.optimizers.SGD, 0.05, momentum=0.9)
 CODECS = {
@@ -132,6 +133,52 @@ def test_the_plan_says_how_variables_travel(capsys):
         header, _, first, *_ = capsys.readouterr().out.splitlines()
         assert header.split() == ["variable", "shape", "dtype", "reduction", "codec", "bytes"]
         assert first.split()[-2:] == ["sign", "9"]
+
+
+@pytest.mark.parametrize(
+    ("make", "reduction"),
+    [
+        (OneBitAdam, "mean"),
+        (lambda: ZeroOneAdam(reduction="adasum"), "adasum"),
+        (SketchedSGD, "mean"),
+        (CADA, "mean"),
+        (lambda: tf_adasum.wrap(momentum(), sync=tf_adasum.sync.Lazy()), "mean"),
+        (lambda: tf_adasum.wrap(momentum()), "sum"),
+    ],
+)
+def test_the_plan_has_the_reduction_that_is_the_optimizers_own(make, reduction):
+    replicas = strategy(1, reductions=[(".", "sum")])
+    with replicas.scope():
+        model = small_model()
+        model.compile(make(), loss="mse")
+    for row in replicas.reduction_plan(model):
+        assert row.reduction == reduction
+
+
+def test_the_plan_has_each_optimizer_of_several():
+    replicas = strategy(1)
+    with replicas.scope():
+        model = small_model()
+        model.one, model.other = tf_adasum.wrap(momentum()), OneBitAdam()
+        model.one.build(model.trainable_variables[:2])
+        model.other.build(model.trainable_variables[2:])
+    reductions = [row.reduction for row in replicas.reduction_plan(model)]
+    assert reductions == ["adasum"] * 2 + ["mean"] * 2
+
+
+@pytest.mark.parametrize("by_rule", [True, False])
+def test_what_is_no_weighted_sum_is_refused_before_the_first_step(by_rule):
+    codec = compression.Sign(least_elements=0)
+    rule = tf_adasum.Reduction("max", compression=codec) if by_rule else "max"
+    replicas = strategy(LOCAL[-1], reductions=[("second/kernel", rule)])
+    with replicas.scope():
+        variables = small_model().trainable_variables
+        optimizer = tf_adasum.wrap(momentum(), compression=None if by_rule else codec)
+    told = (
+        r"travels encoded\. Received: 'max' for '.*second/kernel', and Sign\. Change the strategy"
+    )
+    with replicas.scope(), pytest.raises(ValueError, match=told):
+        optimizer.build(variables)
 
 
 def test_what_is_no_codec_is_told():

@@ -15,6 +15,7 @@ from tests.reference import hierarchy
 from tests.training.comparison import check_fit, compiled_under
 from tests.training.reference_training import Recipe
 from tests.training.replicas import small_model, strategy
+from tf_adasum.optimizers import OneBitAdam, SketchedSGD, ZeroOneAdam
 
 NUM_LEAVES = 4
 
@@ -51,6 +52,50 @@ def test_fit(mode, local):
 def test_rules_of_mean_stay_flat():
     """A sum inside the hosts would give twice the mean, were it taken for these variables."""
     _check("gradient", "plain", reductions=[(".", "mean")], local_reduction="sum")
+
+
+def _built(replicas, make):
+    with replicas.scope():
+        make().build(small_model().trainable_variables)
+
+
+def _wrapped(**settings):
+    return lambda: tf_adasum.wrap(keras.optimizers.SGD(0.1), **settings)
+
+
+SIGN = tf_adasum.compression.Sign(least_elements=0)
+AT_ONCE = [
+    (_wrapped(compression=SIGN), "compression=Sign"),
+    (_wrapped(compression=SIGN, mode="gradient", accumulate=2), "compression=Sign"),
+    (_wrapped(sync=tf_adasum.sync.Deadline()), "sync=Deadline"),
+    (_wrapped(sync=tf_adasum.sync.GroupAveraging(2, 2)), "sync=GroupAveraging"),
+    (lambda: OneBitAdam(reduction="adasum", compression=SIGN), "compression=Sign"),
+    (lambda: ZeroOneAdam(reduction="adasum", compression=SIGN), "compression=Sign"),
+    (lambda: SketchedSGD(reduction="adasum"), r"SketchedSGD\(reduction='adasum'\)"),
+]
+
+
+@pytest.mark.parametrize(("make", "setting"), AT_ONCE)
+def test_what_combines_all_at_once_is_refused(make, setting):
+    told = (
+        rf"no local_reduction with {setting}, .*local_reduction='mean'\), and adasum for '.*first"
+    )
+    with pytest.raises(ValueError, match=told):
+        _built(strategy(1, local_reduction="mean"), make)
+
+
+def test_a_codec_of_a_rule_is_refused_too():
+    rules = [("second/kernel", tf_adasum.Reduction("adasum", compression=SIGN))]
+    with pytest.raises(ValueError, match=r"with compression=Sign, .*second/kernel"):
+        _built(strategy(1, local_reduction="mean", reductions=rules), _wrapped())
+
+
+def test_means_go_with_all():
+    """A local reduction says nothing of them; nor is there a codec for small variables."""
+    for make, _ in AT_ONCE[:4]:
+        _built(strategy(1, local_reduction="mean", reductions=[(".", "mean")]), make)
+    for make in (OneBitAdam, SketchedSGD, _wrapped(compression=tf_adasum.compression.Sign())):
+        _built(strategy(1, local_reduction="mean"), make)
 
 
 def test_unknown_local_reduction():

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.compressed_allreduce import Lost
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.distribute.policy import PlanRow
 
 # Takes the paths of variables, and a float64 tensor [number of paths, 2], as
 # `measured_allreduce_replicas` returns it.
@@ -25,6 +26,9 @@ class Encoding(Protocol):
 
     def chosen(self, num_elements: int, dtype: str, reduction: str) -> Compression | None:
         """Returns how a variable with this reduction will travel; None: as it is."""
+
+    def check_plan(self, rows: Sequence[PlanRow], local_reduction: str) -> None:
+        """Raises ValueError for a variable that can't travel as it is to."""
 
     def lost_of(self, variables: Sequence[tf.Variable]) -> Lost:
         """Returns where what is lost of them is kept, of variables that travel encoded."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import keras
 import tensorflow as tf
 
 from tf_adasum.collectives.compression.state import encoded_bytes
 from tf_adasum.distribute.own_variables import parts_of
-from tf_adasum.distribute.policy import PlanRow
+from tf_adasum.distribute.policy import PlanRow, Reduction
 from tf_adasum.keras_hooks.model_optimizers import wrapped_optimizers_of
 
 
@@ -21,9 +21,32 @@ def with_codecs(rows: Iterable[PlanRow], model: keras.Model, num_ranks: int) -> 
         model: it, compiled with an optimizer of tf_adasum, or none.
         num_ranks: P; each rank reduces a part of every variable.
     """
-    encodings = [parts_of(each).exchange.encoding for each in wrapped_optimizers_of(model)]
-    encoding = encodings[0] if encodings else None
-    return [_with_codec(row, encoding, num_ranks) for row in rows]
+    optimizers = wrapped_optimizers_of(model)
+    planned = []
+    for row, variable in zip(rows, model.trainable_variables):
+        exchange = _exchange_of(variable, optimizers)
+        (chosen,) = with_reduction([row], getattr(exchange, "reduction", None))
+        planned.append(_with_codec(chosen, getattr(exchange, "encoding", None), num_ranks))
+    return planned
+
+
+def with_reduction(rows: Iterable[PlanRow], reduction: str | None) -> list[PlanRow]:
+    """Returns rows with a reduction in the place of what the rules say; None: as they say."""
+    if reduction is None:
+        return list(rows)
+    own = [Reduction(reduction, getattr(row.reduction, "compression", None)) for row in rows]
+    return [row._replace(reduction=each) for row, each in zip(rows, own)]
+
+
+def _exchange_of(variable: keras.Variable, optimizers: Sequence):
+    """Of the optimizer that trains the variable; before they are built, of the first one."""
+    trains = [
+        each
+        for each in optimizers
+        if each.built and any(own is variable for own in each._trainable_variables)
+    ]
+    first = next(iter(trains or optimizers), None)
+    return None if first is None else parts_of(first).exchange
 
 
 def _with_codec(row: PlanRow, encoding, num_ranks: int) -> PlanRow:

@@ -23,6 +23,7 @@ from tf_adasum.optimizers.exchanges import (
     take_changes,
     without_idle,
 )
+from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange
 from tf_adasum.optimizers.tallies import LeftOut
@@ -53,6 +54,10 @@ class DeadlineExchange(Exchange):
         self._left_out: dict[int, tf.Variable] = {}
         self._num_local = 1
         self._tally = None
+
+    @override
+    def check_plan(self, rows, local_reduction):
+        check_flat("sync=Deadline", rows, local_reduction)
 
     @override
     def build(self, optimizer, variables):

@@ -16,6 +16,7 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
+from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.tallies import Lateness
@@ -42,6 +43,12 @@ class GroupExchange(LocalSteps):
         self._groups: dict[Communicator, _Groups] = {}
         self._own_replicas = OwnReplicas()
         self._lateness = None
+
+    @override
+    def check_plan(self, rows, local_reduction):
+        # All that meet in the last step of a round would heed it, the groups before it not.
+        check_flat("sync=GroupAveraging", rows, local_reduction)
+        super().check_plan(rows, local_reduction)
 
     @override
     def build(self, optimizer, variables):

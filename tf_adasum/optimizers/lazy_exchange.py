@@ -34,6 +34,8 @@ class LazyExchange(Exchange):
         most_steps: D, after which a rank uploads in any case.
     """
 
+    reduction = "mean"
+
     def __init__(self, rule: int, threshold: float, num_moves: int, most_steps: int):
         self._rule = rule
         self._threshold = threshold

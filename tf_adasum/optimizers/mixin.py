@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import size
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.distribute.encoded_plan import with_reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
@@ -60,10 +61,13 @@ class AdasumMixin:
 
     def _reductions_of(self, variables) -> list[str]:
         """Registers the variables with the strategy; returns the reduction of each."""
-        if isinstance(self._distribution_strategy, AdasumStrategy):
-            plan = self._distribution_strategy.register_variables(variables)
-            return [row.reduction for row in plan]
-        return ["adasum"] * len(variables)
+        strategy, exchange = self._distribution_strategy, self._adasum.exchange
+        if not isinstance(strategy, AdasumStrategy):
+            return ["adasum"] * len(variables)
+        plan = with_reduction(strategy.register_variables(variables), exchange.reduction)
+        if strategy.num_replicas_in_sync > 1:
+            exchange.check_plan(plan, strategy.extended.local_reduction)
+        return [row.reduction for row in plan]
 
     @property
     @override

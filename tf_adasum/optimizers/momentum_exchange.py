@@ -35,7 +35,7 @@ class MomentumExchange(Exchange):
     """
 
     def __init__(self, reduction: str, compression: Compression):
-        self._reduction = reduction
+        self.reduction = reduction
         self.encoding = VariableEncoding(compression)
 
     @override
@@ -74,7 +74,7 @@ class MomentumExchange(Exchange):
 
     def reduce(self, strategy, values, variables, encoding) -> list:
         """Returns the reductions of values per replica, one variable each, which travel encoded."""
-        with strategy.extended.asking(encoding=encoding, reduction=self._reduction):
+        with strategy.extended.asking(encoding=encoding, reduction=self.reduction):
             return strategy.extended.batch_reduce_to(SUM, list(zip(values, variables)))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.distribute.asked import Encoding, Measure
+from tf_adasum.distribute.policy import PlanRow
 from tf_adasum.optimizers.tallies import Lateness, LeftOut, Uploads
 
 
@@ -138,6 +139,7 @@ class Exchange:
         measure: is told, where a step is traced, what Adasum keeps of what is exchanged; None if
             nobody asks. All ranks ask alike.
         encoding: how what is exchanged travels; None: as it is.
+        reduction: of all variables, in the place of what the rules say; None: as the rules say.
         sync: `wrap`'s argument of that name, which it was made by.
     """
 
@@ -147,6 +149,7 @@ class Exchange:
     steps_taken = 0
     measure: Measure | None = None
     encoding: Encoding | None = None
+    reduction: str | None = None
     sync: Any = None
 
     @property
@@ -202,6 +205,16 @@ class Exchange:
 
     def check(self, optimizer) -> None:
         """Raises ValueError for an optimizer that it does not go with."""
+
+    def check_plan(self, rows: Sequence[PlanRow], local_reduction: str) -> None:
+        """Raises ValueError for what it can't do between replicas, before anything is sent.
+
+        Args:
+            rows: the optimizer's trainable variables, with the reductions that they get.
+            local_reduction: of the strategy.
+        """
+        if self.encoding is not None:
+            self.encoding.check_plan(rows, local_reduction)
 
     def build(self, optimizer, variables: Sequence) -> None:
         """Makes its variables, for the optimizer's trainable variables."""

@@ -12,6 +12,7 @@ from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.optimizers.exchanges import local_results
+from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.parts import Exchange
 
 # Estimates are wrong where heavy values meet in a table: so many times the places are looked at.
@@ -51,7 +52,11 @@ class SketchExchange(Exchange):
     has_own_slots = True
 
     def __init__(self, reduction: str):
-        self._reduction = reduction
+        self.reduction = reduction
+
+    @override
+    def check_plan(self, rows, local_reduction):
+        check_flat(f"SketchedSGD(reduction={self.reduction!r})", rows, local_reduction)
 
     @override
     def build(self, optimizer: SketchingOptimizer, variables):
@@ -115,7 +120,7 @@ class SketchExchange(Exchange):
             ]
             for at, of_replicas in zip(places, waiting)
         ]
-        return self._reduced(strategy, values, self._reduction, "values")
+        return self._reduced(strategy, values, self.reduction, "values")
 
     def _reduced(self, strategy, of_variables, reduction: str, what: str) -> list[tf.Tensor]:
         """Reduces tensors, a list of each variable's local replicas."""

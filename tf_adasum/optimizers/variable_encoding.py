@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tf_adasum.collectives.compressed_allreduce import Lost
+from tf_adasum.collectives.compressed_allreduce import REDUCTIONS, Lost
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.compression.compression import work_dtype
 from tf_adasum.collectives.compression.state import num_part_elements
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.distribute.policy import PlanRow
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.optimizers.local_reductions import check_flat
 
 
 class Residual:
@@ -102,6 +104,20 @@ class VariableEncoding:
         """Returns how a variable with this reduction travels; None: as it is."""
         codec = getattr(reduction, "compression", None) or self.compression
         return codec if codec is not None and codec.encodes_elements(num_elements, dtype) else None
+
+    def check_plan(self, rows: Sequence[PlanRow], local_reduction: str) -> None:
+        """Raises ValueError for a variable that would travel encoded, and can't."""
+        for row in rows:
+            num_elements = tf.TensorShape(row.shape).num_elements()
+            codec = self.chosen(num_elements, row.dtype, row.reduction)
+            if codec is None:
+                continue
+            if row.reduction not in REDUCTIONS:
+                expected = f"a reduction among {list(REDUCTIONS)} for what travels encoded"
+                received = f"{str(row.reduction)!r} for {row.path!r}, and {type(codec).__name__}"
+                advice = "Change the strategy's rule for it, or leave compression out."
+                raise ValueError(refusal(expected, received, advice))
+            check_flat(f"compression={type(codec).__name__}", [row], local_reduction)
 
     @property
     def variables(self) -> list[Residual]:

@@ -47,7 +47,7 @@ class ZeroOneExchange(LocalSteps):
     def __init__(self, reduction: str, compression: Compression):
         super().__init__(1)
         self._momenta = MomentumExchange(reduction, compression)
-        self.encoding = self._momenta.encoding
+        self.encoding, self.reduction = self._momenta.encoding, reduction
 
     @override
     def check(self, optimizer):
