@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -13,7 +14,14 @@ import tensorflow as tf
 
 import tf_adasum
 from tests.training.comparison import compiled
-from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
+from tests.training.replicas import (
+    LOCAL,
+    MAX_LOCAL,
+    assert_equal_on_ranks,
+    examples,
+    small_model,
+    strategy,
+)
 from tf_adasum.collectives.communicator import world
 
 OUTSIDE = r"Expected weights created inside the scope\(\).* Make, load and compile the model inside"
@@ -39,6 +47,25 @@ def test_plain_optimizer_is_announced_once_on_rank_0(num_local, caplog):
         assert "tf_adasum.wrap" in lines[0]
     else:
         assert lines == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"gradient_accumulation_steps": 2, "weight_decay": 0.1},
+        {"use_ema": True, "ema_overwrite_frequency": 2},
+    ],
+)
+def test_a_plain_optimizer_with_branches_on_several_devices(settings):
+    model, number = compiled(
+        MAX_LOCAL, functools.partial(keras.optimizers.SGD, 0.1, **settings), "plain"
+    )
+    x, y = examples(4 * number)
+    told = (
+        r"^rank \d: Expected replicas to meet .*ema_overwrite_frequency\. Wrap the optimizer .*\.$"
+    )
+    with pytest.raises(RuntimeError, match=told):
+        model.fit(x, y, batch_size=len(x), verbose=0)
 
 
 @local_replicas

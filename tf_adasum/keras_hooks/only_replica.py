@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib, distribute_utils
 from typing_extensions import override
 
+from tf_adasum.keras_hooks.branches import error_in_branches
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.values_of_each import values_of_each
 
@@ -39,12 +40,7 @@ class OnlyReplicaContext(distribute_lib.ReplicaContext):
         is_inside = self._graph not in (None, tf.compat.v1.get_default_graph())
         if extended.numbers.are_unlike and is_inside:
             # As on the ranks with several, or they would fail while this one goes on.
-            raise RuntimeError(
-                f"rank {extended.communicator.rank}: Expected replicas to meet outside of "
-                "branches, loops and nested functions where ranks have several devices. Received: "
-                "merge_call in another graph than that of strategy.run. Wrap the optimizer by "
-                "tf_adasum.wrap, or move the branch out of strategy.run."
-            )
+            raise error_in_branches()
         args = values_of_each(distribute_utils.regroup((tuple(args),)), extended)
         kwargs = values_of_each(distribute_utils.regroup((kwargs,)), extended)
         return distribute_utils.select_replica(0, super()._merge_call(fn, args, kwargs))

@@ -7,6 +7,7 @@ rank with one replica can't tell it from its only replica's own, of which others
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import tensorflow as tf
@@ -14,24 +15,28 @@ from tensorflow.python.distribute import mirrored_run
 from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.framework import composite_tensor
 
+from tf_adasum.keras_hooks.branches import error_in_branches
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
-require_hooks(mirrored_run, "_MirroredReplicaContext")
+require_hooks(mirrored_run, "_MirroredReplicaContext", "_MirroredReplicaThread")
 require_hooks(mirrored_run._MirroredReplicaContext, "_merge_call")
 require_hooks(tf_values, "DistributedValues", "PerReplica")
 require_hooks(composite_tensor, "CompositeTensor")
 
 
 def install() -> None:
-    """Lets replicas in threads hand on values of each to `merge_call`."""
+    """Lets replicas in threads hand on values of each to `merge_call`, outside of branches."""
     original = mirrored_run._MirroredReplicaContext._merge_call
 
     @functools.wraps(original)
     def merge(self, fn, args, kwargs):
         extended = self.strategy.extended
-        if isinstance(extended, HookedExtended) and extended.numbers.are_unlike:
-            fn = _with_values_of_each(fn, extended)
+        if isinstance(extended, HookedExtended):
+            if threading.current_thread().graph is not tf.compat.v1.get_default_graph():
+                raise error_in_branches()
+            if extended.numbers.are_unlike:
+                fn = _with_values_of_each(fn, extended)
         return original(self, fn, args, kwargs)
 
     mirrored_run._MirroredReplicaContext._merge_call = merge
