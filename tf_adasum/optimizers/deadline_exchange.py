@@ -58,6 +58,7 @@ class DeadlineExchange(Exchange):
     @override
     def check_plan(self, rows, local_reduction):
         check_flat("sync=Deadline", rows, local_reduction)
+        super().check_plan(rows, local_reduction)
 
     @override
     def build(self, optimizer, variables):

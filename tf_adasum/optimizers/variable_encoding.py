@@ -67,20 +67,11 @@ class VariableEncoding:
             strategy: in whose scope the optimizer was made.
             variables: its trainable variables.
             reductions: of each; those that are a `Reduction` may say how it travels.
-
-        Raises:
-            ValueError: a rule says how it travels, and a setting of the optimizer forbids it.
         """
         if not isinstance(strategy, AdasumStrategy) or strategy.num_replicas_in_sync == 1:
             return
-        for keras_variable, reduction in zip(variables, reductions):
-            variable = native_variable(keras_variable)
+        for variable, reduction in zip(map(native_variable, variables), reductions):
             codec = self.chosen(variable.shape.num_elements(), variable.dtype.name, reduction)
-            if codec is not None and self._plain_for is not None:
-                expected = f"variables to travel as they are with {self._plain_for}"
-                received = f"a rule with compression={codec} for {keras_variable.path!r}"
-                advice = "Leave the compression out of the strategy's rule, or the setting out."
-                raise ValueError(refusal(expected, received, advice))
             if codec is not None:
                 self._codecs[variable._unique_id] = codec
                 self._to_be_made.append((strategy, variable))
@@ -112,6 +103,11 @@ class VariableEncoding:
             codec = self.chosen(num_elements, row.dtype, row.reduction)
             if codec is None:
                 continue
+            if self._plain_for is not None:
+                expected = f"variables to travel as they are with {self._plain_for}"
+                received = f"a rule with compression={codec} for {row.path!r}"
+                advice = "Leave the compression out of the strategy's rule, or the setting out."
+                raise ValueError(refusal(expected, received, advice))
             if row.reduction not in REDUCTIONS:
                 expected = f"a reduction among {list(REDUCTIONS)} for what travels encoded"
                 received = f"{str(row.reduction)!r} for {row.path!r}, and {type(codec).__name__}"
