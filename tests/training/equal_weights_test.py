@@ -81,7 +81,7 @@ def test_rank_0_alone_has_new_weights(how, num_local, caplog):
         wanted = change(model, 0, how)
         begin(model)
         check_weights(model, wanted)
-        check_said(caplog, 1, "fit begins: ", "first/kernel' and ", " more of 7 variables")
+        check_said(caplog, 1, "fit begins: ", "first/kernel' and ", " more of 8 variables")
     begin(model)
     check_said(caplog, 0)
 
@@ -107,7 +107,7 @@ def test_another_rank_alone_has_new_weights(num_local, caplog):
         return
     with pytest.raises(ValueError, match=rf"^rank {world().rank}: Expected equal weights") as error:
         begin(model)
-    assert "/first/kernel' and 5 more of 7 variables differ on rank" in str(error.value)
+    assert "/first/kernel' and 5 more of 8 variables differ on rank" in str(error.value)
     assert f"rank {LAST}, while rank 0's are as all ranks had them" in str(error.value)
     check_weights(model, theirs if world().rank == LAST else wanted)
     tf_adasum.broadcast_variables(model, root=LAST)
