@@ -6,6 +6,8 @@ float64; `fit` ends with such a combination.
 
 from __future__ import annotations
 
+import logging
+
 import keras
 import numpy as np
 import pytest
@@ -234,6 +236,19 @@ def test_saved_within_a_round_goes_on_from_rank_0():
     reference.adopt_local_weights(replica=0)
     reference.step(x[2 * batch :], y[2 * batch :])
     check_weights(loaded, reference.weights)
+
+
+def test_autograph_says_nothing_of_a_loop(caplog):
+    """It transforms what a rank's only replica runs, and not what several do in threads."""
+    replicas = strategy(1)
+    with replicas.scope():
+        model = small_model()
+        optimizer = tf_adasum.wrap(momentum(), steps_per_sync=4)
+    step = own_step(replicas, model, optimizer)
+    x, y = examples(PER_REPLICA)
+    with caplog.at_level(logging.WARNING, logger="tensorflow"):
+        step((tf.constant(x), tf.constant(y)))
+    assert [each.getMessage() for each in caplog.records if "AutoGraph" in each.getMessage()] == []
 
 
 @pytest.mark.long

@@ -159,6 +159,14 @@ def test_refusals():
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match=r"wrap.*Received: SGD, not wrapped"):
         fit(model, [OrthogonalityLogger()])
+    if hasattr(keras.optimizers, "MultiOptimizer"):  # Keras 3.12 has none
+        with strategy(1).scope():
+            wrapped = tf_adasum.wrap(keras.optimizers.SGD())
+            plan = keras.optimizers.OptimizerMap(default_optimizer=wrapped)
+            model = small_model()
+            model.compile(keras.optimizers.MultiOptimizer(plan), loss="mse")
+        with pytest.raises(ValueError, match=r"one wrapped.*which has several\. .*leave it out"):
+            fit(model, [OrthogonalityLogger()])
     model = compiled(1)
     if model.distribute_strategy.num_replicas_in_sync > 1:
         with pytest.raises(ValueError, match="Give fit one of them"):

@@ -238,9 +238,9 @@ def test_a_generator_begins_anew_and_rank_0_says_so(caplog):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"backup_dir": ""}, r"backup_dir must be a folder\. Received: backup_dir=''"),
-        ({"save_freq": 0}, r"save_freq must be 'epoch' or an int >= 1\. Received: save_freq=0"),
-        ({"slots": "sum"}, r"slots must be 'per_rank' or 'mean'\. Received: slots='sum'"),
+        ({"backup_dir": ""}, r"backup_dir to be a folder\. Received: ''"),
+        ({"save_freq": 0}, r"save_freq to be 'epoch' or an int from 1\. Received: 0"),
+        ({"slots": "sum"}, r"slots to be 'per_rank' or 'mean'\. Received: 'sum'"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):

@@ -28,9 +28,10 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     The vectors are the changes of the weights in delta mode and the gradients in gradient mode;
     with `steps_per_sync` and `accumulate` only the steps that exchange count. With a local
     reduction they are the hosts' results, and with a single host there is nothing to measure.
-    Variables whose rule is another reduction than Adasum are left out, and on GPUs and with
-    `sync=Deadline()` or `Lazy()` nothing is measured: NaN. One replica alone has 1: Adasum of one
-    vector is itself.
+    Variables whose rule is another reduction than Adasum are left out, and so are those that travel
+    encoded (`compression`). Nothing is measured on GPUs, with `sync=Deadline()` or `Lazy()`, and of
+    OneBitAdam, OneBitLamb, ZeroOneAdam, SketchedSGD and CADA: NaN. One replica alone has 1: Adasum
+    of one vector is itself.
 
     The numbers come from the dot products by which Adasum combines the vectors: no further pass
     over them and no further exchange, but for a few bytes to ranks beyond a power of two. All ranks
@@ -42,7 +43,8 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         per_variable: whether the logs also have `orthogonality/<path>` for each variable.
 
     Raises:
-        ValueError: in `fit`: the optimizer is not wrapped, or is measured already by another one.
+        ValueError: in `fit`: the optimizer is not wrapped, is a MultiOptimizer, or is measured
+            already by another one.
 
     Example:
         >>> import keras, tf_adasum
@@ -127,6 +129,10 @@ class OrthogonalityLogger(keras.callbacks.Callback):
             expected = "a wrapped optimizer, whose exchange OrthogonalityLogger measures"
             received = f"{type(optimizer).__name__}, not wrapped"
             advice = "Compile the model with tf_adasum.wrap(optimizer)."
+            if hasattr(optimizer, "optimizers"):
+                expected = "one wrapped optimizer, whose exchange OrthogonalityLogger measures"
+                received = f"{type(optimizer).__name__}, which has several"
+                advice = "Compile the model with one tf_adasum.wrap(optimizer), or leave it out."
             raise ValueError(refusal(expected, received, advice))
         exchange = optimizer._adasum.exchange
         if exchange.measure is not None:

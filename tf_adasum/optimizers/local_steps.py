@@ -54,7 +54,10 @@ def _python_int(count: object) -> object:
 def _check_one_a_rank(steps: Sequence[int], num_ranks: int) -> None:
     if len(steps) != num_ranks:
         expected = f"steps_per_sync to be one number for all, or a list of one a rank, {num_ranks}"
-        advice = "Pass a number for each rank, not for each replica."
+        advice = (
+            "Pass a number for each rank, not for each replica; a model that was saved on another "
+            "number of ranks load with compile=False, and compile it anew."
+        )
         raise ValueError(refusal(f"{expected} in all", shown(steps), advice))
 
 
@@ -114,6 +117,7 @@ class LocalSteps(Exchange):
 
     def _between(self, strategy) -> None:
         """What replicas exchange behind a step that ends no round: nothing."""
+        del strategy  # AutoGraph warns of a function of which only the docstring is there
 
     @override
     def around_update(self, strategy, grads, variables, update, idle):
