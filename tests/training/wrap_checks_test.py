@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tf_adasum
+from tests.training.replicas import strategy
 from tf_adasum.collectives.compression import Sign
 
 
@@ -71,7 +72,7 @@ def test_local_steps_are_for_delta_mode_without_moving_averages():
 )
 def test_a_rule_encodes_nothing_where_wrap_would_not(settings):
     rules = [("kernel", tf_adasum.Reduction("mean", compression=Sign(least_elements=0)))]
-    with tf_adasum.AdasumStrategy(["CPU:0", "CPU:1"], reductions=rules).scope():
+    with strategy(2, reductions=rules).scope():
         variables = [keras.Variable(np.zeros(300), name="kernel", dtype="float32")]
         optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), **settings)
         message = rf"as they are with {next(iter(settings))}.*Sign.*for 'kernel'\. Leave"
@@ -83,7 +84,7 @@ def test_numbers_of_other_ranks_are_refused_where_replicas_meet():
     """At once; what was saved on other ranks loads, and takes no step."""
     message = r"of one a rank, 1 in all\. Received: \[2, 3\] .*each rank, not .*compile=False"
     saved = tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=[2, 3])
-    with tf_adasum.AdasumStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy(2).scope():
         with pytest.raises(ValueError, match=message):
             tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=[2, 3])
         model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
