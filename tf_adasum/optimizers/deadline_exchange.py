@@ -10,7 +10,6 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.deadline_allreduce import DeadlineAllreduce
-from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -23,9 +22,9 @@ from tf_adasum.optimizers.exchanges import (
     take_changes,
     without_idle,
 )
-from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange
+from tf_adasum.optimizers.plan_checks import check_flat, check_reductions
 from tf_adasum.optimizers.tallies import LeftOut
 from tf_adasum.optimizers.variable_encoding import Residual
 
@@ -57,6 +56,8 @@ class DeadlineExchange(Exchange):
 
     @override
     def check_plan(self, rows, local_reduction):
+        why = "to which a part that is left out is zero"
+        check_reductions("Deadline", rows, _REDUCTIONS, why)
         check_flat("sync=Deadline", rows, local_reduction)
         super().check_plan(rows, local_reduction)
 
@@ -147,17 +148,7 @@ class DeadlineExchange(Exchange):
         self._tally.assign(tf.stack(new))
 
     def _reductions(self, strategy, variables: Sequence) -> list[str]:
-        plan = strategy.register_variables(variables)
-        for row in plan:
-            if str(row.reduction) not in _REDUCTIONS:
-                names = ", ".join(_REDUCTIONS)
-                expected = (
-                    f"Deadline to combine by {names}, to which a part that is left out is zero"
-                )
-                received = f"the reduction {str(row.reduction)!r} for {row.path!r}"
-                advice = "Change the strategy's rule for it, or leave sync out."
-                raise ValueError(refusal(expected, received, advice))
-        return [str(row.reduction) for row in plan]
+        return [str(row.reduction) for row in strategy.register_variables(variables)]
 
     def _allreduce_of(self, strategy: AdasumStrategy) -> DeadlineAllreduce:
         communicator = strategy.extended.communicator

@@ -11,14 +11,13 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
-from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
-from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.own_replicas import OwnReplicas
+from tf_adasum.optimizers.plan_checks import check_flat, check_reductions
 from tf_adasum.optimizers.tallies import Lateness
 
 require_hooks(tf_values, "PerReplica")
@@ -46,6 +45,8 @@ class GroupExchange(LocalSteps):
 
     @override
     def check_plan(self, rows, local_reduction):
+        why = "where what ranks share counts once"
+        check_reductions("GroupAveraging", rows, _REDUCTIONS, why)
         # All that meet in the last step of a round would heed it, the groups before it not.
         check_flat("sync=GroupAveraging", rows, local_reduction)
         super().check_plan(rows, local_reduction)
@@ -125,18 +126,7 @@ class GroupExchange(LocalSteps):
             super()._end(strategy)
 
     def _reductions(self, strategy) -> list[str]:
-        plan = strategy.register_variables(self._weights)
-        chosen = [str(row.reduction) for row in plan]
-        for row in plan:
-            if str(row.reduction) not in _REDUCTIONS:
-                names = " or ".join(_REDUCTIONS)
-                expected = (
-                    f"GroupAveraging to combine by {names}, where what ranks share counts once"
-                )
-                received = f"the reduction {str(row.reduction)!r} for {row.path!r}"
-                advice = "Change the strategy's rule for it, or leave sync out."
-                raise ValueError(refusal(expected, received, advice))
-        return chosen
+        return [str(row.reduction) for row in strategy.register_variables(self._weights)]
 
     def _groups_of(self, strategy: AdasumStrategy) -> _Groups:
         communicator = strategy.extended.communicator

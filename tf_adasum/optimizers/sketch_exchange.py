@@ -12,8 +12,8 @@ from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.optimizers.exchanges import local_results
-from tf_adasum.optimizers.local_reductions import check_flat
 from tf_adasum.optimizers.parts import Exchange
+from tf_adasum.optimizers.plan_checks import check_flat
 
 # Estimates are wrong where heavy values meet in a table: so many times the places are looked at.
 _CANDIDATES = 4

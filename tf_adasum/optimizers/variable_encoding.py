@@ -16,7 +16,7 @@ from tf_adasum.distribute.policy import PlanRow
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
-from tf_adasum.optimizers.local_reductions import check_flat
+from tf_adasum.optimizers.plan_checks import check_flat
 
 
 class Residual:
