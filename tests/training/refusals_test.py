@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import logging
 import re
@@ -233,6 +234,27 @@ def test_a_second_thread_does_not_meet_the_ranks_of_the_first():
     refused = "evaluate of '.*' in a thread, while another is in fit of '.*'"
     assert isinstance(outcomes[1], float)
     assert isinstance(outcomes[0], float) if number == 1 else re.search(refused, outcomes[0])
+
+
+def test_threads_with_communicators_of_their_own_train_at_once():
+    groups = [world().split(0) for _ in range(2)]
+    x, y = examples(4 * world().size)
+
+    def trained(number):
+        replicas = strategy(1, communicator=groups[number])
+        with replicas.scope():
+            model = keras.Sequential([keras.Input(x.shape[1:]), keras.layers.Dense(1, name="d")])
+            model.layers[0].set_weights([np.ones([x.shape[1], 1]), np.zeros(1)])
+            model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01 * (1 + number))), "mse")
+        model.fit(x, y, batch_size=len(x), epochs=2, verbose=0)
+        return model.get_weights()
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        order = [0, 1] if world().rank % 2 else [1, 0]
+        at_once = dict(zip(order, pool.map(trained, order)))
+    for number in (0, 1):
+        for one, other in zip(at_once[number], trained(number)):
+            np.testing.assert_array_equal(one, other)
 
 
 @local_replicas

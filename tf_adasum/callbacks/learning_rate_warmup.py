@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
 
 
 class LearningRateWarmup(keras.callbacks.Callback):
@@ -54,7 +54,7 @@ class LearningRateWarmup(keras.callbacks.Callback):
             expected, advice = "learning_rate above 0, and finite", "Pass the rate of one replica."
             raise ValueError(refusal(expected, shown(learning_rate), advice))
         self.learning_rate = learning_rate
-        self.num_steps = checked_int("num_steps", num_steps, 1, 2**62)
+        self.num_steps = checked_int("num_steps", num_steps, 1, NO_LIMIT)
         self._is_over = False
 
     stops_nothing = True  # so that ranks need not ask each other after each batch

@@ -77,11 +77,8 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         exchange = self._exchange()
         call = calls.current()
         if call is None or call.callbacks is None:
-            expected, received = (
-                "OrthogonalityLogger to be called by fit",
-                "a call by something else",
-            )
-            raise RuntimeError(refusal(expected, received, "Pass it to fit in callbacks."))
+            expected, advice = "OrthogonalityLogger to be called by fit", "Pass it in callbacks."
+            raise RuntimeError(refusal(expected, "a call by something else", advice))
         callbacks = call.callbacks.callbacks
         if self in callbacks:
             callbacks.insert(0, callbacks.pop(callbacks.index(self)))

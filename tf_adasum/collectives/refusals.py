@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 _MOST_CHARACTERS = 200
-# Limits from here on are those of the machine, not the argument's own.
-_NO_LIMIT = 2**62
+# The limit of counts that have none of their own.
+NO_LIMIT = 2**62
 
 
 class _Speaker:
@@ -98,7 +98,7 @@ def checked_int(what: str, value: Any, least: int, most: int) -> int:
     """
 
     def line() -> str:
-        expected = f"{what} to be an int from {least} {f'to {most}' if most < _NO_LIMIT else 'on'}"
+        expected = f"{what} to be an int from {least} {f'to {most}' if most < NO_LIMIT else 'on'}"
         return refusal(expected, shown(value), "Pass such a number.")
 
     if isinstance(value, bool):

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import checked_int, ranks_in_words
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, ranks_in_words
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,
@@ -42,7 +42,7 @@ class DivergenceCheck:
 
     def __init__(self, communicator: Communicator, check_every: int, numbers: ReplicaNumbers):
         self._communicator, self._numbers = communicator, numbers
-        self._check_every = checked_int("check_every", check_every, 0, 2**62)
+        self._check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:

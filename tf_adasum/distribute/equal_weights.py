@@ -22,7 +22,7 @@ from tf_adasum.distribute.digests import (
     gather_digests,
     variables_that_agree,
 )
-from tf_adasum.distribute.own_variables import steps_taken
+from tf_adasum.distribute.own_variables import learning_rate_of, steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
@@ -190,4 +190,4 @@ class EqualWeights:
 
 
 def _rates(model: keras.Model) -> set[int]:
-    return {id(optimizer._learning_rate) for optimizer in optimizers_of(model)}
+    return {id(learning_rate_of(optimizer)) for optimizer in optimizers_of(model)}

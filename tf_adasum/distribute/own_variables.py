@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from tf_adasum.distribute.variables import native_variable
+from tf_adasum.keras_hooks.guard import require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, wrapped_optimizers_of
+
+require_reads(keras.optimizers.Optimizer._get_current_learning_rate, "_learning_rate")
 
 
 class StateVariable(NamedTuple):
@@ -76,11 +79,16 @@ def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
         return []
     parts = parts_of(optimizer)
     if parts is not None and parts.exchange.has_own_slots:
-        common = (id(optimizer._iterations), id(optimizer._learning_rate))
+        common = (id(optimizer._iterations), id(learning_rate_of(optimizer)))
         return [each for each in optimizer.variables if id(each) not in common]
     sums = getattr(optimizer, "_accumulated_gradients", None) or ()
     own = [variable for variable in sums if variable is not None]
     return own + (parts.accumulation.variables if parts is not None else [])
+
+
+def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns its variable, or the schedule or the function that it has in its place."""
+    return optimizer._learning_rate  # the property would call them
 
 
 def common_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

@@ -16,11 +16,12 @@ from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.framework import composite_tensor
 
 from tf_adasum.keras_hooks.branches import error_in_branches
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(mirrored_run, "_MirroredReplicaContext", "_MirroredReplicaThread")
 require_hooks(mirrored_run._MirroredReplicaContext, "_merge_call")
+require_reads(mirrored_run._MirroredReplicaThread.__init__, "graph")
 require_hooks(tf_values, "DistributedValues", "PerReplica")
 require_hooks(composite_tensor, "CompositeTensor")
 

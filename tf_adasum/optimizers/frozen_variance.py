@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import rank
 from tf_adasum.collectives.compression import Compression, Sign
-from tf_adasum.collectives.refusals import checked_int, refusal
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal
 from tf_adasum.optimizers.adam_settings import checked_decay, checked_epsilon
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -57,7 +57,7 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         self.beta_1 = checked_decay("beta_1", beta_1)
         self.beta_2 = checked_decay("beta_2", beta_2)
         self.epsilon = checked_epsilon(epsilon)
-        self.freeze_step = checked_int("freeze_step", freeze_step, 1, 2**62)
+        self.freeze_step = checked_int("freeze_step", freeze_step, 1, NO_LIMIT)
         self.reduction = reduction
         self.compression = Sign() if compression is None else compression
         in_keras = self.gradient_accumulation_steps

@@ -14,7 +14,7 @@ from typing_extensions import override
 from tf_adasum.collectives.compression.compression import LEAST_ELEMENTS
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.collectives.compression.fraction import check_fraction
-from tf_adasum.collectives.refusals import checked_int, refusal
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal
 from tf_adasum.optimizers.adam_settings import checked_decay
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -86,7 +86,7 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         self.momentum, self.reduction = checked_decay("momentum", momentum), reduction
         self.fraction, self.sketch_fraction = fraction, sketch_fraction
         self.rows = checked_int("rows", rows, 1, 101)
-        self.least_elements = checked_int("least_elements", least_elements, 0, 2**62)
+        self.least_elements = checked_int("least_elements", least_elements, 0, NO_LIMIT)
         in_keras = self.gradient_accumulation_steps
         accumulation = KerasAccumulation() if in_keras else Accumulation()
         self._adasum = Parts(accumulation, SketchExchange(reduction))

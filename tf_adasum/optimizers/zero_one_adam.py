@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
 from tf_adasum.optimizers.frozen_variance import FrozenVarianceOptimizer
 from tf_adasum.optimizers.zero_one_exchange import ZeroOneExchange
 
@@ -75,7 +75,7 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
     ):
         super().__init__(learning_rate, freeze_step, **kwargs)
         self.variance_interval = checked_int("variance_interval", variance_interval, 1, 2**31)
-        self.doubling_steps = checked_int("doubling_steps", doubling_steps, 1, 2**62)
+        self.doubling_steps = checked_int("doubling_steps", doubling_steps, 1, NO_LIMIT)
         self.most_local_steps = checked_int("most_local_steps", most_local_steps, 1, 2**20)
         if most_local_steps & (most_local_steps - 1):
             expected, advice = "most_local_steps to be a power of two", "Pass 16, say."

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 # Where a scale and a message more cost more than a tensor has.
@@ -28,7 +28,7 @@ class Compression:
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        checked_int("least_elements", self.least_elements, 0, 2**62)
+        checked_int("least_elements", self.least_elements, 0, NO_LIMIT)
 
     @property
     def codec(self) -> str:
