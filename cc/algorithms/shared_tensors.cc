@@ -6,6 +6,7 @@
 #include "cc/algorithms/for_each_peer.h"
 #include "cc/algorithms/schedule.h"
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -130,7 +131,7 @@ bool SharedTensors::LetsOthersCopy() const {
 void SharedTensors::FillCopies(char* copy) const {
   for (int64_t i = 0; i < size(); ++i) {
     if (!IsCopied(i) || Bytes(i) == 0) continue;
-    std::memcpy(copy, tensors_.inputs[i], Bytes(i));
+    CopyBytes(copy, tensors_.inputs[i], Bytes(i));
     copy += InLines(Bytes(i));
   }
 }
@@ -201,7 +202,7 @@ void SharedTensors::Finish() {
   if (!is_mapped_) return;
   for (int64_t i = 0; i < size(); ++i) {
     if (!IsCopied(i) || Bytes(i) == 0 || !WantsResult(transport.rank(), i)) continue;
-    std::memcpy(tensors_.outputs[i], Output(transport.rank(), i), Bytes(i));
+    CopyBytes(tensors_.outputs[i], Output(transport.rank(), i), Bytes(i));
   }
 }
 

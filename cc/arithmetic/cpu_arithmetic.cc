@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "cc/arithmetic/slices.h"
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 #include "cc/core/error.h"
 
 namespace adasum {
@@ -202,7 +202,7 @@ void CpuArithmetic::Divide(DType dtype, const std::vector<Piece>& pieces, int64_
 }
 
 void CpuArithmetic::Copy(void* to, const void* from, int64_t num_bytes) {
-  if (num_bytes > 0) std::memcpy(to, from, num_bytes);
+  CopyBytes(to, from, num_bytes);
 }
 
 void CpuArithmetic::Deliver(void* to, const void* from, int64_t num_bytes) {

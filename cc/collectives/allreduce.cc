@@ -1,6 +1,5 @@
 #include "cc/collectives/allreduce.h"
 
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "cc/collectives/allreduce_execution.h"
 #include "cc/collectives/reduction_spec.h"
+#include "cc/core/copy_bytes.h"
 #include "cc/core/segments.h"
 
 namespace adasum {
@@ -152,7 +152,7 @@ std::shared_ptr<const Plan> PlanOf(const AllreduceTensors& tensors) {
 void WriteInputs(const AllreduceTensors& tensors, const Segments& segments, char* to) {
   const int64_t element_bytes = ElementBytes(tensors.dtype);
   segments.ForEach(segments.all(), [&](int64_t i, Range part) {
-    std::memcpy(to + part.begin * element_bytes, tensors.inputs[0][i], part.size() * element_bytes);
+    CopyBytes(to + part.begin * element_bytes, tensors.inputs[0][i], part.size() * element_bytes);
   });
 }
 

@@ -1,10 +1,10 @@
 #include "cc/collectives/parts.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cc/collectives/shown_bytes.h"
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -53,7 +53,7 @@ void ExchangeParts(Transport& transport, const std::function<Part(int)>& give,
                    const std::function<PartOfResult(int)>& take) {
   const int rank = transport.rank(), size = transport.size();
   const Part own = give(rank);
-  if (own.num_bytes > 0) std::memcpy(take(rank).bytes, own.bytes, own.num_bytes);
+  if (own.num_bytes > 0) CopyBytes(take(rank).bytes, own.bytes, own.num_bytes);
   Exchange exchange(&transport);
   // Each with another peer at a time, so that no rank is everybody's next.
   for (int distance = 1; distance < size; ++distance) {

@@ -1,9 +1,9 @@
 #include "cc/collectives/shown_bytes.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -78,7 +78,7 @@ void ShownBytes::Show(const Shown& shown, int64_t begin, int64_t num_bytes, Way 
   const void* bytes = At(shown.bytes, begin);
   if (way == Way::kSlots) {
     void* const slot = NextSlot(transport_.ChunkBytes(shown.readers[0]));
-    std::memcpy(slot, bytes, num_bytes);
+    CopyBytes(slot, bytes, num_bytes);
     bytes = slot;
   }
   for (int reader : shown.readers) {
@@ -89,7 +89,7 @@ void ShownBytes::Show(const Shown& shown, int64_t begin, int64_t num_bytes, Way 
 void ShownBytes::Take(const Read& read, int64_t begin, int64_t num_bytes) {
   const void* theirs =
       transport_.Exchange({read.owner, nullptr, 0}, {read.owner, nullptr, num_bytes});
-  std::memcpy(At(read.bytes, begin), theirs, num_bytes);
+  CopyBytes(At(read.bytes, begin), theirs, num_bytes);
 }
 
 void ShownBytes::HaveRead(const Shown& shown, const Read& read) {
