@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -168,7 +169,7 @@ void DeadlineRound::DeliverChunk(int64_t chunk, const char* result) {
     if (is_in) {
       std::memset(left_out, 0, num_bytes);
     } else if (left_out != input) {
-      std::memcpy(left_out, input, num_bytes);
+      CopyBytes(left_out, input, num_bytes);
     }
     if (result == nullptr) {
       std::memset(output, 0, num_bytes);

@@ -8,6 +8,7 @@
 #include "cc/collectives/rotating_groups.h"
 #include "cc/collectives/subset_allreduce.h"
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 #include "cc/reductions/reduction.h"
 
 namespace adasum {
@@ -98,7 +99,7 @@ void PartialRounds::TakeLate(const PartialTensors& call, Arithmetic& arithmetic)
     const int64_t num_elements = segments().offset(i + 1) - segments().offset(i);
     if (num_elements == 0) continue;
     if (num_leaves_ == 0) {
-      std::memcpy(call.outputs[i], call.inputs[i], num_elements * ElementBytes(call.dtype));
+      CopyBytes(call.outputs[i], call.inputs[i], num_elements * ElementBytes(call.dtype));
       continue;
     }
     const std::vector<Piece> piece{

@@ -4,6 +4,7 @@
 
 #include "cc/algorithms/shared_tensors.h"
 #include "cc/core/bytes.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -87,7 +88,7 @@ void RunTables::Fill(char* table) {
                       reinterpret_cast<intptr_t>(tensor)};
     std::memcpy(table + PlacesBegin(rank) + (i - run.begin) * sizeof(Place), &place, sizeof(place));
     if (is_copy && Bytes(i) > 0) {
-      std::memcpy(table + CopiesBegin(rank) + copy_offsets_[i], tensor, Bytes(i));
+      CopyBytes(table + CopiesBegin(rank) + copy_offsets_[i], tensor, Bytes(i));
     }
   }
   is_in_reach_[rank] = HasPlaces() && IsOwnInReach(table);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cc/compression/typed_codec.h"
+#include "cc/core/copy_bytes.h"
 
 namespace adasum {
 namespace {
@@ -18,7 +19,7 @@ class Identity : public TypedCodec<T> {
  protected:
   void EncodeValues(const T* values, T* residual, int64_t n, char* code) const override {
     if (residual == nullptr) {
-      std::memcpy(code, values, EncodedBytes(n));
+      CopyBytes(code, values, EncodedBytes(n));
       return;
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -28,7 +29,7 @@ class Identity : public TypedCodec<T> {
     }
   }
   void DecodeValues(const char* code, int64_t n, T* values) const override {
-    std::memcpy(values, code, EncodedBytes(n));
+    CopyBytes(values, code, EncodedBytes(n));
   }
 };
 

@@ -6,10 +6,10 @@
 
 namespace adasum {
 
-// As std::memcpy, whose `rep movsb` moves 1.5 bytes a nanosecond, and not 20, on AMD's processors
-// since Zen 3 where the destination lies 1 to 31 bytes behind the source, modulo 4 KiB (measured
-// with glibc 2.36; glibc's bug 30994). What malloc maps, as NumPy's arrays, lies 16 bytes behind a
-// page, and slots at its begin. Both may be null if there are no bytes.
+// As std::memcpy, which takes ten times as long on some of AMD's processors (its `rep movsb`:
+// glibc's bug 30994) where the destination lies 1 to 31 bytes behind the source, modulo 4 KiB:
+// benchmarks/distances.cc. Larger arrays of NumPy often lie 16 bytes behind a page, as malloc maps
+// them, and slots at its begin. Both may be null if there are no bytes.
 void CopyBytes(void* to, const void* from, int64_t num_bytes);
 
 // The same, a cache line at a time wherever they lie: what CopyBytes does in that case.
