@@ -105,7 +105,8 @@ def test_memory_that_is_freed_comes_back():
         with Block(num_bytes) as many:
             assert native.lib.in_arena(many)
             many[:] = 1
-            assert _shared_bytes() >= before + num_bytes - MIB
+            # Not `before` and that: the arena may give back for it what it kept free.
+            assert _shared_bytes() >= num_bytes - MIB
     for _ in range(9_000):
         with Block(64 << 10):
             pass
