@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused():
         DeadlineAllreduce(world(), "test", 1, 0.5).reduce([tf.ones([3])], ["max"])
     if world().size == 1:
         return
-    allreduce = DeadlineAllreduce(world(), "test", 1, 0.5)
+    allreduce = DeadlineAllreduce(world(), "test", AMPLE, 0.5)
     mine = tf.ones([3 + (world().rank == 1)])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3\].*\[4\]|\[4\].*\[3\]"):
         allreduce.reduce([mine], ["sum"])
