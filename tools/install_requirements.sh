@@ -9,3 +9,5 @@ if [ -e /proc/driver/nvidia/version ]; then
   sed 's/^tensorflow-cpu==/tensorflow==/' requirements.txt >"$requirements"
 fi
 "$python" -m pip install --disable-pip-version-check --quiet --progress-bar on -r "$requirements"
+# Keras 2, for the test that it is refused. It asks for tensorflow, where tensorflow-cpu is.
+"$python" -m pip install --disable-pip-version-check --quiet --no-deps tf_keras==2.21.0

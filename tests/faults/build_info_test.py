@@ -1,6 +1,8 @@
-"""Importing tf_adasum next to what it was not built for fails with one line."""
+"""tf_adasum next to what it was not built or made for fails with one line."""
 
 import sys
+
+import pytest
 
 from tests import programs
 
@@ -19,6 +21,38 @@ import sys
 sys.modules["adasumrun._build_info"] = None
 import tf_adasum
 """
+
+OTHER_BACKEND = """
+import keras
+keras.config.backend = lambda: "jax"
+import tf_adasum
+"""
+
+KERAS_2 = """
+import os
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import numpy as np, tensorflow as tf, tf_adasum
+with tf_adasum.AdasumStrategy().scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[3])])
+    optimizer = tf.keras.optimizers.SGD()
+    model.compile(optimizer=optimizer, loss="mse")
+"""
+
+KERAS_2_FIT = (
+    KERAS_2
+    + """
+model.fit(np.ones([8, 3]), np.ones([8, 1]))
+"""
+)
+
+KERAS_2_OPTIMIZER = (
+    KERAS_2
+    + """
+variables = model.trainable_variables
+pairs = [(tf.ones(variable.shape), variable) for variable in variables]
+model.distribute_strategy.run(lambda: optimizer.apply_gradients(pairs))
+"""
+)
 
 
 def _last_line(program):
@@ -42,3 +76,17 @@ def test_not_built():
     last = _last_line(NOT_BUILT)
     assert last.startswith("ImportError: tf_adasum was not built")
     assert "make build" in last
+
+
+def test_other_backend_of_keras():
+    last = _last_line(OTHER_BACKEND)
+    assert last.startswith("ImportError: tf_adasum needs Keras' backend to be tensorflow.")
+    assert "Received: jax. Set KERAS_BACKEND=tensorflow" in last
+
+
+@pytest.mark.parametrize("program", [KERAS_2_FIT, KERAS_2_OPTIMIZER])
+def test_keras_2(program):
+    assert _last_line(program) == (
+        "ValueError: rank 0: Expected a model and an optimizer of Keras 3. Received: ones of "
+        "tf_keras, which is Keras 2. Import keras, or use tf.keras without TF_USE_LEGACY_KERAS=1."
+    )

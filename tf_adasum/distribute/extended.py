@@ -20,6 +20,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
 from tf_adasum.keras_hooks import calls
@@ -207,6 +208,7 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
 
     @override
     def _batch_reduce_to(self, reduce_op, value_destination_pairs, options):
+        refuse_keras_2()
         return self._cross_device_ops.batch_reduce(
             reduce_op, value_destination_pairs, self._communication_options.merge(options)
         )

@@ -27,6 +27,7 @@ from tf_adasum.distribute.dealing import (
     dealt_by_rows_in_order,
     is_dealt,
 )
+from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.own_memory import in_own_memory
 from tf_adasum.keras_hooks.guard import require_hooks
 
@@ -84,6 +85,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
 
     @override
     def _experimental_distribute_dataset(self, dataset, options):
+        refuse_keras_2()
         if options and options.experimental_replication_mode == _PER_REPLICA:
             raise NotImplementedError(
                 "InputReplicationMode.PER_REPLICA needs distribute_datasets_from_function. "

@@ -44,3 +44,16 @@ def require_reads(function: Callable, *names: str) -> None:
                 f"and it doesn't here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )
+
+
+def _require_tensorflow_backend() -> None:
+    """Of Keras' backends one calls the hooks; with another `wrap` fails late, and says nothing."""
+    if keras.config.backend() != "tensorflow":
+        raise ImportError(
+            "tf_adasum needs Keras' backend to be tensorflow. Received: "
+            f"{keras.config.backend()}. Set KERAS_BACKEND=tensorflow before keras is imported, or "
+            '"backend" in ~/.keras/keras.json.'
+        )
+
+
+_require_tensorflow_backend()
