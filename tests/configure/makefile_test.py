@@ -37,6 +37,9 @@ if [ "$1" = info ]; then echo /out; else echo bazel "$@" >>'{log}'; fi
 """
 BUILT = ["bazel build //tf_adasum", "python tools/install_native.py /out"]
 
+# What the requirements ask for, and what is taken without its own.
+INSTALLED = ["python pip", "python pip"]
+
 
 def _configured(*arguments):
     return [" ".join(["python configure.py", *arguments])]
@@ -44,7 +47,7 @@ def _configured(*arguments):
 
 def _set_up(venv, *arguments):
     editable = "python tools/install_editable.py"
-    return [venv, "python pip", *_configured(*arguments), editable, *BUILT]
+    return [venv, *INSTALLED, *_configured(*arguments), editable, *BUILT]
 
 
 class Checkout:
