@@ -65,6 +65,7 @@ def test_fit_where_nothing_is_left_out(settings, mode, reduction, num_local):
     assert model.optimizer.left_out == (0, 0.0, 0.0)
 
 
+@pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("reduction", REFERENCES)
 @pytest.mark.parametrize("mode", ["delta", "gradient"])

@@ -67,6 +67,7 @@ def test_two_halves_are_the_whole(make_optimizer, mode, num_local):
     check_resumes((2, 2 * STEPS), num_local, make_optimizer, mode=mode, kind=kind)
 
 
+@pytest.mark.long
 def test_optimizers_in_attributes():
     """Those of a GAN, which nothing builds but their first step; in the midst of a round."""
     check_resumes((STEPS + 2,), 1, momentum, is_gan=True, steps_per_sync=4)
