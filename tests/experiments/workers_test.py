@@ -65,7 +65,7 @@ class _Stepper:
         return [new - old for new, old in zip(self._model.get_weights(), weights)]
 
 
-@pytest.mark.parametrize("mode", ["delta", "gradient"])
+@pytest.mark.parametrize("mode", ["delta", pytest.param("gradient", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("number", "reduction", "optimizer"),
     [

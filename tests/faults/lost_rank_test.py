@@ -13,6 +13,7 @@ LIMIT_SECONDS = 100
 SHARED_MEMORY_FOLDER = "/dev/shm"
 # Longer than the test may take: the ranks must end because one is lost, not because time is up.
 SILENCE_SECONDS = 600
+RANKS = [pytest.param(2, marks=pytest.mark.long), 3]
 
 PROGRAM = """
 import os, signal, sys
@@ -56,7 +57,7 @@ def _finished(folder: Path):
     return sorted(path.name for path in folder.glob("finished*"))
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_killed_rank_ends_the_others(tmp_path, ranks):
     done = _end_one(tmp_path, ranks, "kill")
     assert done.returncode == 128 + signal.SIGKILL, done.stderr
@@ -80,13 +81,13 @@ while True:
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_rank_killed_while_others_copy_from_it_ends_them(tmp_path, ranks):
     done = _launch(tmp_path, ranks, COPIED)
     assert done.returncode not in (0, 124), done.stderr
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
     done = _end_one(tmp_path, ranks, "raise")
     assert done.returncode not in (0, 124), done.stderr
