@@ -224,3 +224,12 @@ def test_unlike_arrays_are_told(caplog):
         getattr(model, name)(*arrays, **options)
         line = f"{name}: rank 1 was given other arrays than rank 0. "
         assert caplog.text.count(line) == (rank == 0 and size > 1)
+
+
+def test_unlike_batch_sizes_are_told(caplog):
+    replicas = strategy(1)
+    rank, size = world().rank, world().size
+    model, _ = counting_model(replicas)
+    model.fit(*numbered(), batch_size=3 * size * (1 + rank), verbose=0)
+    line = f"fit: rank 1 was given batch_size={6 * size}, and rank 0 batch_size={3 * size}. "
+    assert caplog.text.count(line) == (rank == 0 and size > 1)

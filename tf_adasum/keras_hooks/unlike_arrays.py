@@ -1,7 +1,8 @@
 """Ranks that are given unlike arrays hear of it: each takes its share of every batch of its own.
 
 Rows that one rank alone has are then in no share, or in several: where a program takes
-`x[rank::size]`, or shuffles and splits arrays by a seed of its own on each rank.
+`x[rank::size]`, or shuffles and splits arrays by a seed of its own on each rank. So are rows of
+the same arrays where ranks make unlike batches of them.
 """
 
 from __future__ import annotations
@@ -41,24 +42,43 @@ def install() -> None:
         if extended.communicator.size > 1:
             are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
             data = [kwargs.get(name) for name in ("x", "y", "sample_weight")] if are_arrays else []
-            _compare(call.name, data, extended.communicator)
+            batch_size = kwargs.get("batch_size") if are_arrays else None
+            _compare(call.name, data, batch_size, extended.communicator)
 
     TFEpochIterator.__init__ = make_and_compare
 
 
-def _compare(name: str, data: list, communicator: Communicator) -> None:
-    own = str(digest(data)).encode()
-    digests = gather_bytes(own, communicator, "digests of the arrays of a call")
-    unlike = [rank for rank, each in enumerate(digests) if each != digests[0]]
-    if unlike and communicator.rank == 0:
+def _compare(name: str, data: list, batch_size: int | None, communicator: Communicator) -> None:
+    own = f"{digest(data)} {batch_size}".encode()
+    given = gather_bytes(own, communicator, "digests of the arrays of a call")
+    digests, sizes = zip(*(each.decode().split() for each in given))
+    if communicator.rank > 0:
+        return
+    if rank := _first_unlike(digests):
         _log.warning(
             "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
             "batch from its own, so that rows of all others are left out, or come twice. Give all "
             "ranks the same arrays (seed what shuffles or splits them), or rows of their own as "
             "tf.data with AutoShardPolicy.OFF.",
             name,
-            unlike[0],
+            rank,
         )
+    elif rank := _first_unlike(sizes):
+        _log.warning(
+            "%s: rank %d was given batch_size=%s, and rank 0 batch_size=%s. Each rank takes its "
+            "share of every batch of its own size, so that some rows are left out, and others come "
+            "twice. Give all ranks the batch size of all together; AdasumStrategy(batch_share=) "
+            "gives ranks unlike parts of it.",
+            name,
+            rank,
+            sizes[rank],
+            sizes[0],
+        )
+
+
+def _first_unlike(values: tuple[str, ...]) -> int | None:
+    """The first rank whose value is not rank 0's."""
+    return next((rank for rank, value in enumerate(values) if value != values[0]), None)
 
 
 def digest(data: Any) -> int:
