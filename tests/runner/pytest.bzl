@@ -13,7 +13,7 @@ def _forms(name, has_long_cases):
     """(name, arguments, tags) of the targets that one becomes: with its short cases, with those that are marked long."""
     if not has_long_cases:
         return [(name, [], [])]
-    return [(name, ["--cases=short"], []), ("long_" + name, ["--cases=long"], ["long"])]
+    return [(name, ["--cases=short"], []), ("long_" + name, ["--cases=long"], ["gate"])]
 
 def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}, lean = True, has_long_cases = False, **kwargs):
     """Runs test files with pytest in one process.
@@ -29,7 +29,7 @@ def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
-      has_long_cases: whether the cases marked long are a target of their own, long_NAME, with the tag long.
+      has_long_cases: whether the cases marked long are a target of their own, long_NAME, with the tag gate.
       **kwargs: size and so on, as for py_test.
     """
     for full_name, more_args, more_tags in _forms(name, has_long_cases):
@@ -62,7 +62,7 @@ def mpi_test(name, srcs, ranks = [1, 2, 3, 4, 5], deps = [], args = [], size = "
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
-      has_long_cases: whether the cases marked long are targets of their own, long_NAME_1 and so on, with the tag long.
+      has_long_cases: whether the cases marked long are targets of their own, long_NAME_1 and so on, with the tag gate.
       **kwargs: flaky and so on, as for py_test.
     """
     for number in ranks:
