@@ -9,13 +9,13 @@ _LEAN = "//tests/runner:lean/sitecustomize.py"
 def _env(env, lean):
     return dict(env, PYTHONPATH = "tests/runner/lean") if lean else env
 
-def _forms(name, has_long_cases):
+def _forms(name, has_long_cases, long_tag = "gate"):
     """(name, arguments, tags) of the targets that one becomes: with its short cases, with those that are marked long."""
     if not has_long_cases:
         return [(name, [], [])]
-    return [(name, ["--cases=short"], []), ("long_" + name, ["--cases=long"], ["gate"])]
+    return [(name, ["--cases=short"], []), ("long_" + name, ["--cases=long"], [long_tag])]
 
-def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}, lean = True, has_long_cases = False, **kwargs):
+def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}, lean = True, has_long_cases = False, long_tag = "gate", **kwargs):
     """Runs test files with pytest in one process.
 
     Zero collected cases and skipped cases are failures.
@@ -29,10 +29,11 @@ def pytest_test(name, srcs, deps = [], args = [], tags = [], data = [], env = {}
       data: files that they need.
       env: environment variables.
       lean: whether scikit-learn and matplotlib are hidden from them, so that Keras starts sooner.
-      has_long_cases: whether the cases marked long are a target of their own, long_NAME, with the tag gate.
+      has_long_cases: whether the cases marked long are a target of their own, long_NAME.
+      long_tag: its tag: gate or full.
       **kwargs: size and so on, as for py_test.
     """
-    for full_name, more_args, more_tags in _forms(name, has_long_cases):
+    for full_name, more_args, more_tags in _forms(name, has_long_cases, long_tag):
         native.py_test(
             name = full_name,
             srcs = srcs + ["//tests/runner:run_pytest.py"],
