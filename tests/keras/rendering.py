@@ -32,7 +32,7 @@ After 2 and 3 all replicas hold the same bits, and all ranks return the same num
 * **refused**: with the sentence given, on every rank, at once.
 * **not run**: nobody has looked yet.
 
-The gate runs a fifth of the cells, half of the rows on two processes; `make test-full` runs all.
+`make test` runs one column of two processes for a quarter of the rows; `make test-full` runs all.
 """
 
 
