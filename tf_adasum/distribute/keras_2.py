@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 from tf_adasum.collectives.refusals import refusal
 
@@ -19,10 +20,8 @@ def refuse_keras_2() -> None:
     """
     if "tf_keras" not in sys.modules:
         return
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame, _ in traceback.walk_stack(None):
         if frame.f_globals.get("__name__", "").startswith("tf_keras."):
             expected = "a model and an optimizer of Keras 3"
             advice = "Import keras, or use tf.keras without TF_USE_LEGACY_KERAS=1."
             raise ValueError(refusal(expected, "ones of tf_keras, which is Keras 2", advice))
-        frame = frame.f_back

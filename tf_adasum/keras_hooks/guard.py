@@ -47,7 +47,11 @@ def require_reads(function: Callable, *names: str) -> None:
 
 
 def _require_tensorflow_backend() -> None:
-    """Of Keras' backends one calls the hooks; with another `wrap` fails late, and says nothing."""
+    """Fails at import where Keras computes by another library.
+
+    The hooks are those of its TensorFlow trainer; a wrapped optimizer would fail in `fit`, for want
+    of an attribute.
+    """
     if keras.config.backend() != "tensorflow":
         raise ImportError(
             "tf_adasum needs Keras' backend to be tensorflow. Received: "

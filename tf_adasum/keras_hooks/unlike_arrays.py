@@ -42,7 +42,8 @@ def install() -> None:
         if extended.communicator.size > 1:
             are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
             data = [kwargs.get(name) for name in ("x", "y", "sample_weight")] if are_arrays else []
-            batch_size = kwargs.get("batch_size") if are_arrays else None
+            # As Keras has it, which takes one where the program says none.
+            batch_size = self.data_adapter.batch_size if are_arrays else None
             _compare(call.name, data, batch_size, extended.communicator)
 
     TFEpochIterator.__init__ = make_and_compare
