@@ -51,7 +51,8 @@ def interleave_by_state(
         most_seconds: when to stop though a state came less often.
 
     Returns:
-        By state, what interleave returns; only states in which every method was timed.
+        By state, what interleave returns; only states in which every method was timed, some more
+        often than others.
     """
     found: dict[str, dict[str, list[float]]] = {}
     end = time.monotonic() + most_seconds
@@ -60,11 +61,11 @@ def interleave_by_state(
             before = state()
             seconds = _time(comm, method)
             if state() == before:
-                found.setdefault(before, {}).setdefault(name, []).append(seconds)
+                found.setdefault(before, {each: [] for each in methods})[name].append(seconds)
         counts = [len(each) for times in found.values() for each in times.values()]
         if len(counts) == 2 * len(methods) and min(counts) >= repetitions:
             break
-    return {key: times for key, times in sorted(found.items()) if len(times) == len(methods)}
+    return {key: times for key, times in sorted(found.items()) if all(times.values())}
 
 
 def interleave_case(
