@@ -16,14 +16,8 @@ struct Place {
   int64_t input_address, output_address;  // in the leaf's process
 };
 
-// Of copying from and to the leaf's tensors.
-struct Copying {
-  bool is_possible;
-  WaysSeen seen;
-};
-
-constexpr int64_t kPlacesBegin = kLineBytes;  // behind Copying
-static_assert(sizeof(Copying) <= kPlacesBegin);
+constexpr int64_t kPlacesBegin = kLineBytes;  // behind what the leaf has seen of both ways
+static_assert(sizeof(WaysSeen) <= kPlacesBegin);
 
 // Each is read once: it lies in a peer's memory.
 Place PlaceOf(const char* shown, int64_t segment) {
@@ -100,21 +94,17 @@ Reach SharedTensors::Find() {
 
 void SharedTensors::Fill(char* shown) {
   const WaysSeen seen = may_copy_ ? context_.scratch.cross_memory.Seen(Kind()) : WaysSeen();
-  bool is_mapped = may_map_;
+  std::memcpy(shown, &seen, sizeof(seen));
   for (int64_t i = 0; i < size(); ++i) {
     Place place{0, 0, 0, 0};
     if (!IsCopied(i)) {
       place.input = context_.transport.Locate(tensors_.inputs[i], Bytes(i));
       place.output = context_.transport.Locate(tensors_.outputs[i], Bytes(i));
-      is_mapped = is_mapped && place.input >= 0 && place.output >= 0;
     }
     place.input_address = reinterpret_cast<intptr_t>(tensors_.inputs[i]);
     place.output_address = reinterpret_cast<intptr_t>(tensors_.outputs[i]);
     std::memcpy(shown + kPlacesBegin + i * sizeof(Place), &place, sizeof(place));
   }
-  // Where this leaf's are mapped so are others' as a rule, and nobody copies.
-  const Copying copying{may_copy_ && !is_mapped && LetsOthersCopy(), seen};
-  std::memcpy(shown, &copying, sizeof(copying));
   if (may_map_) FillCopies(shown + kPlacesBegin + InLines(size() * sizeof(Place)));
 }
 
@@ -169,13 +159,27 @@ bool SharedTensors::MapLeaf(int leaf) {
 bool SharedTensors::ChooseToCopy() {
   std::vector<WaysSeen> told;
   for (const char* shown : shown_) {
-    Copying copying;
-    std::memcpy(&copying, shown, sizeof(copying));
-    if (!copying.is_possible) return false;
-    told.push_back(copying.seen);
+    told.emplace_back();
+    std::memcpy(&told.back(), shown, sizeof(WaysSeen));
   }
-  had_choice_ = true;
-  return context_.scratch.cross_memory.Copies(Kind(), told);
+  const bool copies = context_.scratch.cross_memory.Copies(Kind(), told);
+  had_choice_ = !copies || AllLetOthersCopy();
+  return copies && had_choice_;
+}
+
+// Only now, since the system takes 3 to 6 us to answer: a fifth of what 64 KiB take to pack.
+bool SharedTensors::AllLetOthersCopy() {
+  Transport& transport = context_.transport;
+  const char mine = LetsOthersCopy();
+  bool all_let = mine;
+  ForEachPeer(transport,
+              [&](int peer) { transport.SendRecv({peer, &mine, 1}, {peer, nullptr, 0}); });
+  ForEachPeer(transport, [&](int peer) {
+    char theirs = 0;
+    transport.SendRecv({peer, nullptr, 0}, {peer, &theirs, 1});
+    all_let = all_let && theirs;
+  });
+  return all_let;
 }
 
 int64_t SharedTensors::InputAddress(int leaf, int64_t segment) const {

@@ -63,7 +63,7 @@ class SharedTensors {
   int64_t Bytes(int64_t segment) const;
   CrossMemoryPolicy::Kind Kind() const;
   bool IsCopied(int64_t segment) const { return Bytes(segment) < kLeastBytes; }
-  // What a leaf shows the others: what it has to say of copying, where its tensors are, then copies
+  // What a leaf shows the others: what it has seen of copying, where its tensors are, then copies
   // of inputs, and room for results.
   int64_t ShownBytes() const;
   void Fill(char* shown);
@@ -72,8 +72,9 @@ class SharedTensors {
   bool Map();
   // Returns false if one of the leaf's tensors can't be reached.
   bool MapLeaf(int leaf);
-  // Whether all choose to copy.
+  // Whether all choose to copy, and may.
   bool ChooseToCopy();
+  bool AllLetOthersCopy();
 
   const LeafTensors& tensors_;
   const CollectiveContext& context_;

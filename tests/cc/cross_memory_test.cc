@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "cc/algorithms/cross_memory_policy.h"
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/core/error.h"
 #include "cc/transport/process_memory.h"
@@ -136,19 +135,28 @@ TEST(WhatCancelsOnTheWay) {
   }
 }
 
+void ReduceInPlace(std::vector<Elements>* tensors, Transport* transport, LeafScratch* scratch) {
+  std::vector<int64_t> counts;
+  std::vector<void*> out;
+  for (Elements& tensor : *tensors) {
+    counts.push_back(tensor.size());
+    out.push_back(tensor.bytes());
+  }
+  const Segments segments(counts);
+  const std::vector<const void*> in(out.begin(), out.end());
+  CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), false);
+  ReduceLeaves({DType::kFloat32, segments, in, out},
+               {FindReduction("adasum"), *transport, arithmetic, *scratch});
+}
+
 // A rank that is given up may come back and write: its peers say that they have abandoned memory.
 TEST(SilentRankLeavesTensorsAbandoned) {
   World world(Wire::kCrossMemory, 2, 0.2);
-  std::vector<Elements> tensors(2, Elements(DType::kFloat32, LargeCount(DType::kFloat32)));
+  Leaves tensors(2, {Elements(DType::kFloat32, LargeCount(DType::kFloat32))});
   const auto reduce = [&](int rank) {
-    const Segments segments({tensors[rank].size()});
-    const std::vector<const void*> in = {tensors[rank].bytes()};
-    const std::vector<void*> out = {tensors[rank].bytes()};
-    CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), false);
     LeafScratch scratch;
     scratch.cross_memory.CopyAlways();
-    ReduceLeaves({DType::kFloat32, segments, in, out},
-                 {FindReduction("adasum"), world.transport(rank), arithmetic, scratch});
+    ReduceInPlace(&tensors[rank], &world.transport(rank), &scratch);
   };
   ForEachRank(2, reduce);
   CHECK_TRUE(!world.transport(0).HasAbandoned());
@@ -156,18 +164,24 @@ TEST(SilentRankLeavesTensorsAbandoned) {
   CHECK_TRUE(world.transport(0).HasAbandoned());
 }
 
+// Counts how often the system is asked whether others may copy; a closed one lets nobody.
+class AskedTransport : public test::CountingTransport {
+ public:
+  AskedTransport(Transport* inner, bool is_closed)
+      : CountingTransport(inner), is_closed_(is_closed) {}
+  bool LetsCopy(const std::vector<const void*>& tensors) const override {
+    ++num_asked;
+    return !is_closed_ && CountingTransport::LetsCopy(tensors);
+  }
+
+  mutable int num_asked = 0;
+
+ private:
+  const bool is_closed_;
+};
+
 // One rank's tensors lie where nobody may copy: all pack.
 TEST(OneRankThatLetsNobodyCopy) {
-  class Closed : public test::CountingTransport {
-   public:
-    Closed(Transport* inner, bool is_closed) : CountingTransport(inner), is_closed_(is_closed) {}
-    bool LetsCopy(const std::vector<const void*>& tensors) const override {
-      return !is_closed_ && CountingTransport::LetsCopy(tensors);
-    }
-
-   private:
-    bool is_closed_;
-  };
   for (int closed : {-1, 0, 2}) {
     Scope scope("rank " + std::to_string(closed));
     constexpr int kRanks = 3;
@@ -175,19 +189,33 @@ TEST(OneRankThatLetsNobodyCopy) {
     Leaves inputs = RandomLeaves(kRanks, DType::kFloat32, {LargeCount(DType::kFloat32), 5});
     const Leaves before(inputs);
     ForEachRank(kRanks, [&](int rank) {
-      Closed transport(&world.transport(rank), rank == closed);
-      const Segments segments({inputs[rank][0].size(), inputs[rank][1].size()});
-      const std::vector<const void*> in = {inputs[rank][0].bytes(), inputs[rank][1].bytes()};
-      const std::vector<void*> out = {inputs[rank][0].bytes(), inputs[rank][1].bytes()};
-      CpuArithmetic arithmetic(KernelsOf(WidestInstructionSet()), false);
+      AskedTransport transport(&world.transport(rank), rank == closed);
       LeafScratch scratch;
       scratch.cross_memory.CopyAlways();
-      ReduceLeaves({DType::kFloat32, segments, in, out},
-                   {FindReduction("adasum"), transport, arithmetic, scratch});
+      ReduceInPlace(&inputs[rank], &transport, &scratch);
       CHECK_EQ(transport.num_stored > 0, closed < 0);
       CHECK_TRUE(!transport.HasAbandoned());
     });
     CheckAgainstTree("adasum", before, inputs);
+  }
+}
+
+// The system takes microseconds to answer, which a short vector is packed in.
+TEST(RanksThatPackDoNotAskTheSystem) {
+  for (int size : kSizes) {
+    Scope scope(std::to_string(size) + " ranks");
+    World world(Wire::kCrossMemory, size);
+    Leaves inputs = RandomLeaves(size, DType::kFloat32, {LargeCount(DType::kFloat32), 5});
+    ForEachRank(size, [&](int rank) {
+      AskedTransport transport(&world.transport(rank), false);
+      LeafScratch scratch;
+      ReduceInPlace(&inputs[rank], &transport, &scratch);
+      CHECK_EQ(transport.num_stored.load(), 0);  // the first of a kind is packed,
+      CHECK_EQ(transport.num_asked, 0);
+      ReduceInPlace(&inputs[rank], &transport, &scratch);
+      CHECK_TRUE(transport.num_stored.load() > 0);  // the second copied
+      CHECK_EQ(transport.num_asked, 1);
+    });
   }
 }
 
@@ -244,43 +272,6 @@ TEST(ProcessWithoutTheTokenIsNotReached) {
   const std::string elsewhere = mine.substr(mine.rfind(' '));
   CHECK_TRUE(!first.ReachProcesses({mine, theirs.substr(0, theirs.rfind(' ')) + elsewhere}));
   CHECK_TRUE(!first.ReachProcesses({mine, theirs.substr(0, theirs.rfind(' ')) + " 64"}));
-}
-
-// Lets some ranks choose together, note how long it took, and returns whether they copied.
-bool ChooseTogether(const std::vector<CrossMemoryPolicy*>& ranks, double packed, double copied) {
-  const CrossMemoryPolicy::Kind kind{true, 1 << 20};
-  std::vector<WaysSeen> told;
-  for (CrossMemoryPolicy* rank : ranks) told.push_back(rank->Seen(kind));
-  const bool copies = ranks[0]->Copies(kind, told);
-  for (size_t i = 1; i < ranks.size(); ++i) CHECK_EQ(ranks[i]->Copies(kind, told), copies);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    ranks[i]->Note(kind, copies, (copies ? copied : packed) / static_cast<double>(i + 1));
-  }
-  return copies;
-}
-
-// Ranks see unlike times, and choose alike; what was quicker is left when it is no more.
-TEST(RanksChooseAlike) {
-  CrossMemoryPolicy a, b, c;
-  int num_copied = 0;
-  for (int i = 0; i < 200; ++i) num_copied += ChooseTogether({&a, &b, &c}, 2e-3, 1e-3);
-  CHECK_TRUE(num_copied >= 190);
-  num_copied = 0;
-  for (int i = 0; i < 400; ++i) num_copied += ChooseTogether({&a, &b, &c}, 1e-3, 3e-3);
-  CHECK_AT_MOST(num_copied, 20);
-}
-
-// Not all ranks take part in every collective: those that meet choose alike, whatever each has
-// seen with others.
-TEST(RanksThatMetOthersChooseAlike) {
-  CrossMemoryPolicy a, b, c;
-  int num_copied = 0;
-  for (int i = 0; i < 300; ++i) {
-    num_copied += ChooseTogether({&a, &b, &c}, 2e-3, 1e-3);
-    for (int more = 0; more < i % 3; ++more) ChooseTogether({&a, &b}, 1e-3, 2e-3);
-    if (i % 7 == 0) ChooseTogether({&c, &b}, 2e-3, 1e-3);
-  }
-  CHECK_TRUE(num_copied > 0);
 }
 
 }  // namespace
