@@ -42,7 +42,7 @@ class DivergenceCheck:
 
     def __init__(self, communicator: Communicator, check_every: int, numbers: ReplicaNumbers):
         self._communicator, self._numbers = communicator, numbers
-        self._check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
+        self.check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:
@@ -53,11 +53,11 @@ class DivergenceCheck:
         Raises:
             RuntimeError: on all ranks, if any replica's bits are not those of the others.
         """
-        if not self._check_every:
+        if not self.check_every:
             return
         # Counted here and not by the optimizer: all ranks must compare after the same call.
         self._num_steps += int(model.steps_per_execution)
-        if self._num_steps >= self._check_every and not steps_taken(model):
+        if self._num_steps >= self.check_every and not steps_taken(model):
             self._num_steps = 0
             self._compare(model)
 

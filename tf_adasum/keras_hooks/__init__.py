@@ -44,6 +44,7 @@ from tf_adasum.keras_hooks import (
     step_count,
     symbolic_build,
     unlike_arrays,
+    unlike_settings,
     values_of_each,
     whole_predictions,
 )
@@ -90,6 +91,7 @@ _HOOKS = (
     step_count,
     symbolic_build,
     unlike_arrays,
+    unlike_settings,
     metrics_scope,
     values_of_each,
     whole_predictions,

@@ -1,8 +1,8 @@
 """The calls of `fit`, `evaluate` and `predict` that are under way, and their callbacks' turns.
 
 What other hooks do when callbacks have had their turn, they register with `after`, and with
-`before` what they do ahead of it. Only inside of these calls: a `CallbackList` of somebody's own
-loop may exist on one rank alone.
+`before` what they do ahead of it; with `at_begin` what they do before anything else of a call.
+Only inside of these calls: a `CallbackList` of somebody's own loop may exist on one rank alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import inspect
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
@@ -78,6 +79,7 @@ class _Calls(threading.local):
 _calls = _Calls()
 # The call that a thread is in with the ranks of a group; of all threads.
 _outermost: dict[Communicator, Call] = {}
+_at_begin: dict[str, list[Callable[[Call, dict[str, Any]], None]]] = defaultdict(list)
 _before: dict[str, list[Callable[[Call], None]]] = defaultdict(list)
 _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
 
@@ -97,6 +99,11 @@ def communicator_of(model: keras.Model) -> Communicator | None:
     extended = model.distribute_strategy.extended
     has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
     return extended.communicator if has_peers else None
+
+
+def at_begin(name: str, act: Callable[[Call, dict[str, Any]], None]) -> None:
+    """Lets `act` see what a call with other ranks was given, by name, before all else."""
+    _at_begin[name].append(act)
 
 
 def before(turn: str, act: Callable[[Call], None]) -> None:
@@ -125,10 +132,14 @@ def _mark_call(name: str) -> None:
     def marked(self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs).arguments
         call = Call(name, self, given.get("initial_epoch", 0))
+        # What a callback calls, one rank may call alone.
+        has_peers = call.communicator is not None and not in_turn()
         with _only_thread(call):
             _calls.stack.append(call)
             try:
                 with call.at_end:
+                    for act in _at_begin[name] if has_peers else ():
+                        act(call, given)
                     return original(self, *args, **kwargs)
             finally:
                 _calls.stack.pop()

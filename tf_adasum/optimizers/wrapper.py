@@ -47,15 +47,21 @@ class AdasumOptimizer(AdasumMixin):
         config = super().get_config()
         public = base.__module__.startswith("keras.")
         config["adasum"] = {
-            **self._adasum.get_config(),
+            **self.adasum_settings(),
             "divided_loss": self._adasum_divided_loss,
-            "compression": _config_of(self._adasum.exchange.encoding.compression),
-            "sync": _config_of(self._adasum.exchange.sync),
             "module": "keras.optimizers" if public else base.__module__,
-            "class_name": base.__name__,
             "registered_name": None if public else keras.saving.get_registered_name(base),
         }
         return config
+
+    def adasum_settings(self) -> dict:
+        """Returns what `wrap` was told, and the name of the class that it wrapped."""
+        return {
+            **self._adasum.get_config(),
+            "compression": _config_of(self._adasum.exchange.encoding.compression),
+            "sync": _config_of(self._adasum.exchange.sync),
+            "class_name": type(self)._adasum_base.__name__,
+        }
 
     @override
     def __reduce__(self):
