@@ -4,7 +4,8 @@
 
 In turns, with one array of floats for each size, in place, as malloc maps it: outside of the arena.
 Ranks that may copy from and to each other's arrays choose between that and packing
-(CrossMemoryPolicy); the others are a group with cross_memory=False, which does not ask either.
+(CrossMemoryPolicy); the others are a group with cross_memory=False. All look first whether arrays
+are mapped.
 Columns: median ms of both, and the ratio of the first to the second.
 """
 

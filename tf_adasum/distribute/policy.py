@@ -86,8 +86,11 @@ class _Rule(NamedTuple):
     reduction: str
 
     def __str__(self) -> str:
-        test = self.test if callable(self.test) else repr(self.test)
-        return f"({getattr(test, '__name__', test)}, {self.reduction!r})"
+        if isinstance(self.test, str):
+            return f"({self.test!r}, {self.reduction!r})"
+        # Equal on all ranks, which an object's own text is not.
+        name = getattr(self.test, "__name__", type(self.test).__name__)
+        return f"({name}, {self.reduction!r})"
 
     def matches(self, path: str, shape: tuple[int, ...], dtype: str) -> bool:
         if callable(self.test):
@@ -122,6 +125,9 @@ class ReductionPolicy:
         self._rules = [_checked_rule(rule) for rule in rules or ()]
         # A rule for a network whose turn comes later, or for a frozen one, is no mistake.
         self._matched: set[int] = set()
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._rules)) or "none"
 
     def see(self, path: str, shape: tuple[int, ...], dtype: str) -> None:
         """Notes a variable that may be trained some time: rules that match it are no mistakes."""

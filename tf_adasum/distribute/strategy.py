@@ -122,7 +122,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         check_stages("adasum", local_reduction)
         bucket_bytes = checked_int("bucket_bytes", bucket_bytes, 1, 2**63 - 1)
         devices = _local_devices(communicator) if devices is None else checked_devices(devices)
-        self._policy = ReductionPolicy(reductions)
+        self.reduction_policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
         numbers = ReplicaNumbers.of_all(len(devices), communicator)
@@ -130,7 +130,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             communicator, numbers, self._reduction_of, bucket_bytes, local_reduction
         )
         extended = AdasumExtended(self, devices, communicator, numbers, ops)
-        extended.see_variable = self._policy.see
+        extended.see_variable = self.reduction_policy.see
         batch_share = resolved(batch_share, communicator)
         check_alike(batch_share, communicator)
         given = batch_share is not None
@@ -237,7 +237,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         Raises:
             ValueError: a rule matches no variable.
         """
-        plan = self._policy.assign([_described(variable) for variable in variables])
+        plan = self.reduction_policy.assign([_described(variable) for variable in variables])
         for variable, row in zip(variables, plan):
             self._decided[_key(variable)] = (row.path, row.reduction)
         return plan
@@ -261,7 +261,7 @@ class AdasumStrategy(tf.distribute.Strategy):
     def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
         # A variable that no wrapped optimizer announced, of somebody's own training loop.
         description = _described(variable)
-        unannounced = (description[0], self._policy.reduction(*description))
+        unannounced = (description[0], self.reduction_policy.reduction(*description))
         return self._decided.get(_key(variable), unannounced)
 
 

@@ -58,8 +58,10 @@ def _of_model(model: keras.Model) -> dict[str, str]:
     # A model with a compile() of its own may have none.
     compiled = getattr(getattr(model, "_compile_config", None), "config", {})
     lists = ("loss", "metrics", "weighted_metrics")
+    strategy = model.distribute_strategy
     return {
-        "check_every": str(model.distribute_strategy.divergence_check.check_every),
+        "reductions": str(strategy.reduction_policy),
+        "check_every": str(strategy.divergence_check.check_every),
         "optimizer": ", ".join(map(_optimizer_in_words, optimizers_of(model))),
         **{name: _in_words(compiled.get(name)) for name in lists},
     }
