@@ -25,6 +25,10 @@ UNLIKE = {
     "optimizer": ("wrap", {"accumulate": 2}, ".*accumulate=1.*", ".*accumulate=2.*"),
     "optimizer of another mode": ("wrap", {"mode": "gradient"}, ".*=delta.*", ".*=gradient.*"),
     "optimizer that no one wrapped": ("wrap", {"is_plain": True}, "Adam wrapped .*", "Adam"),
+    "optimizer with an exchange of its own": (
+        *("wrap", {"class": adasum.optimizers.CADA, "is_plain": True}),
+        *("Adam wrapped .*", "CADA"),
+    ),
     "reductions": (
         *("strategy", {"reductions": [("bias$", "mean")]}),
         *("none", r"\('bias\$', 'mean'\)"),

@@ -16,7 +16,7 @@ from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
-from tf_adasum.keras_hooks.model_optimizers import is_wrapped, optimizers_of
+from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 require_hooks(keras.Model, "get_compile_config")
 require_reads(TensorFlowTrainer.get_compile_config, "_compile_config")
@@ -68,7 +68,8 @@ def _of_model(model: keras.Model) -> dict[str, str]:
 
 
 def _optimizer_in_words(optimizer: keras.optimizers.Optimizer) -> str:
-    if not is_wrapped(optimizer):
+    # wrap's have settings, which lie above this layer.
+    if not hasattr(optimizer, "adasum_settings"):
         return type(optimizer).__name__
     settings = dict(optimizer.adasum_settings())
     name = settings.pop("class_name")
