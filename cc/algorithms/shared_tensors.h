@@ -74,7 +74,8 @@ class SharedTensors {
   bool MapLeaf(int leaf);
   // Whether all choose to copy, and may.
   bool ChooseToCopy();
-  bool AllLetOthersCopy();
+  // Collective. Returns when all leaves have said something, and whether all said yes.
+  bool AllSay(bool mine);
 
   const LeafTensors& tensors_;
   const CollectiveContext& context_;

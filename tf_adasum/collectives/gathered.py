@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -35,3 +38,8 @@ def gather_bytes(own: bytes, communicator: Communicator, name: str) -> list[byte
     ends = np.cumsum(sizes.numpy())
     data = everybodys.numpy()
     return [data[end - size : end].tobytes() for size, end in zip(sizes.numpy(), ends)]
+
+
+def first_unlike(of_ranks: Sequence[Any]) -> int | None:
+    """Returns the first rank whose value is not rank 0's; None if all are alike."""
+    return next((rank for rank, value in enumerate(of_ranks) if value != of_ranks[0]), None)

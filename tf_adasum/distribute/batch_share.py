@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.row_times import RowTimes
@@ -204,10 +204,9 @@ def check_alike(share: Any, communicator: Communicator) -> None:
     if communicator.size == 1:
         return
     texts = gather_bytes(_whole_text(share).encode(), communicator, "batch_share")
-    unlike = [rank for rank, text in enumerate(texts) if text != texts[0]]
-    if unlike:
-        first, other = (texts[rank].decode()[:_MOST_CHARACTERS] for rank in (0, unlike[0]))
-        received = f"{first} on rank 0, {other} on rank {unlike[0]}"
+    if rank := first_unlike(texts):
+        first, other = (texts[each].decode()[:_MOST_CHARACTERS] for each in (0, rank))
+        received = f"{first} on rank 0, {other} on rank {rank}"
         advice = "Pass the shares of all ranks on each."
         raise ValueError(refusal("the same batch_share on all ranks", received, advice))
 

@@ -18,7 +18,7 @@ from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -55,7 +55,7 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
     digests, sizes = zip(*(each.decode().split() for each in given))
     if communicator.rank > 0:
         return
-    if rank := _first_unlike(digests):
+    if rank := first_unlike(digests):
         _log.warning(
             "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
             "batch from its own, so that rows of all others are left out, or come twice. Give all "
@@ -64,7 +64,7 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
             name,
             rank,
         )
-    elif rank := _first_unlike(sizes):
+    elif rank := first_unlike(sizes):
         _log.warning(
             "%s: rank %d was given batch_size=%s, and rank 0 batch_size=%s. Each rank takes its "
             "share of every batch of its own size, so that some rows are left out, and others come "
@@ -75,11 +75,6 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
             sizes[rank],
             sizes[0],
         )
-
-
-def _first_unlike(values: tuple[str, ...]) -> int | None:
-    """The first rank whose value is not rank 0's."""
-    return next((rank for rank, value in enumerate(values) if value != values[0]), None)
 
 
 def digest(data: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
@@ -31,16 +31,13 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     own = {**_of_fit(given), **_of_model(call.model)}
     told = gather_bytes(json.dumps(own).encode(), call.communicator, "settings of fit")
     everybodys = [json.loads(each) for each in told]
-    for setting, first in everybodys[0].items():
-        for rank, theirs in enumerate(everybodys):
-            if theirs[setting] != first:
-                raise ValueError(
-                    refusal(
-                        f"the same {setting} on all ranks when fit begins",
-                        f"{first} on rank 0, {theirs[setting]} on rank {rank}",
-                        "Call compile and fit alike on all ranks.",
-                    )
-                )
+    for setting in own:
+        of_ranks = [theirs[setting] for theirs in everybodys]
+        if rank := first_unlike(of_ranks):
+            expected = f"the same {setting} on all ranks when fit begins"
+            received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
+            advice = "Call compile and fit alike on all ranks."
+            raise ValueError(refusal(expected, received, advice))
 
 
 def _of_fit(given: dict[str, Any]) -> dict[str, str]:
