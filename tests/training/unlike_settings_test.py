@@ -2,49 +2,91 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 import pytest
+from keras.losses import MeanAbsoluteError
+from keras.optimizers import SGD
+from keras.optimizers.schedules import CosineDecay
 
 import tf_adasum as adasum
 from tests.training.replicas import examples, small_model, strategy
 from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.compression import TopK
+from tf_adasum.optimizers import CADA, OneBitAdam
 
 LAST = world().size - 1
-# By setting: of fit, compile, wrap or the strategy: what the last rank has, and how it is said.
+
+
+class Unlike(NamedTuple):
+    """What the last rank is told, and what the error says of rank 0 and of it, by patterns."""
+
+    of: str  # fit, compile, wrap or strategy
+    told: dict
+    first: str
+    last: str
+    others: dict | None = None  # what the other ranks are told
+
+
+def _wrap(first: str, last: str, **told) -> Unlike:
+    return Unlike("wrap", told, first, last)
+
+
+def _arguments(kind: type, last: dict, others: dict, shown: tuple[str, str]) -> Unlike:
+    """Unlike arguments of an optimizer of the class, which is not wrapped."""
+    alike = {"kind": kind, "is_plain": True}
+    told = {"arguments": last, **alike}
+    return Unlike("wrap", told, *shown, others={"arguments": others, **alike})
+
+
+# By setting, and what is unlike in it where there are several cases.
 UNLIKE = {
-    "epochs": ("fit", {"epochs": 3}, "2", "3"),
-    "shuffle": ("fit", {"shuffle": False}, "True", "False"),
-    "validation": ("fit", {"validation_data": examples(8)}, "none", "validation_data"),
-    "validation of a split": ("fit", {"validation_split": 0.25}, "none", "0.25 of x"),
-    "validation_freq": ("fit", {"validation_freq": 2}, "1", "2"),
-    "loss": ("compile", {"loss": keras.losses.MeanAbsoluteError()}, "mse", "MeanAbsoluteError"),
-    "metrics": ("compile", {"metrics": ["mae"]}, "none", r"\[mae\]"),
-    "weighted_metrics": ("compile", {"weighted_metrics": ["mae"]}, "none", r"\[mae\]"),
-    "optimizer of another class": ("wrap", {"class": keras.optimizers.SGD}, "Adam .*", "SGD .*"),
-    "optimizer": ("wrap", {"accumulate": 2}, ".*accumulate=1.*", ".*accumulate=2.*"),
-    "optimizer of another mode": ("wrap", {"mode": "gradient"}, ".*=delta.*", ".*=gradient.*"),
-    "optimizer that no one wrapped": ("wrap", {"is_plain": True}, "Adam wrapped .*", "Adam"),
-    "optimizer with an exchange of its own": (
-        *("wrap", {"class": adasum.optimizers.CADA, "is_plain": True}),
-        *("Adam wrapped .*", "CADA"),
+    "epochs": Unlike("fit", {"epochs": 3}, "2", "3"),
+    "shuffle": Unlike("fit", {"shuffle": False}, "True", "False"),
+    "validation": Unlike("fit", {"validation_data": examples(8)}, "none", "validation_data"),
+    "validation (of a split)": Unlike("fit", {"validation_split": 0.25}, "none", "0.25 of x"),
+    "validation_freq": Unlike("fit", {"validation_freq": 2}, "1", "2"),
+    "loss": Unlike("compile", {"loss": MeanAbsoluteError()}, "mse", "MeanAbsoluteError"),
+    "metrics": Unlike("compile", {"metrics": ["mae"]}, "none", r"\[mae\]"),
+    "weighted_metrics": Unlike("compile", {"weighted_metrics": ["mae"]}, "none", r"\[mae\]"),
+    "loss_weights": Unlike("compile", {"loss_weights": [0.5]}, "none", r"\[0.5\]"),
+    "optimizer": _wrap("Adam wrapped by adasum", "SGD wrapped by adasum", kind=SGD),
+    "optimizer (wrapped by no one)": _wrap("Adam wrapped by adasum", "Adam", is_plain=True),
+    "optimizer (with an exchange of its own)": _wrap(
+        *("Adam wrapped by adasum", "CADA"), kind=CADA, is_plain=True
     ),
-    "reductions": (
-        *("strategy", {"reductions": [("bias$", "mean")]}),
-        *("none", r"\('bias\$', 'mean'\)"),
+    "accumulate of the optimizer": _wrap("1", "2", accumulate=2),
+    "mode of the optimizer": _wrap("delta", "gradient", mode="gradient"),
+    "compression of the optimizer": _wrap("none", "{name: top_k, .*}", compression=TopK(0.5)),
+    "beta_1 of the optimizer": _wrap("0.9", "0.5", arguments={"beta_1": 0.5}),
+    "learning_rate of the optimizer": _arguments(
+        *(SGD, {"learning_rate": CosineDecay(0.01, 9)}, {"learning_rate": CosineDecay(0.01, 5)}),
+        ("{.*decay_steps: 5.*}", "{.*decay_steps: 9.*}"),
     ),
-    "check_every": ("strategy", {"check_every": 5}, "0", "5"),
+    "freeze_step of the optimizer": _arguments(
+        *(OneBitAdam, {"freeze_step": 3}, {"freeze_step": 2}, ("2", "3"))
+    ),
+    "reductions": Unlike(
+        *("strategy", {"reductions": [("bias$", "mean")]}, "none", r"\('bias\$', 'mean'\)")
+    ),
+    "local_reduction": Unlike("strategy", {"local_reduction": "sum"}, "adasum", "sum"),
+    "check_every": Unlike("strategy", {"check_every": 5}, "0", "5"),
 }
 
 
 def _fit(**of):
     """Trains a model by what the strategy, wrap, compile and fit are told; returns its history."""
-    wrapped = {"class": keras.optimizers.Adam, "is_plain": False} | of.get("wrap", {})
-    kind, is_plain = wrapped.pop("class"), wrapped.pop("is_plain")
+    wrapped = {"kind": keras.optimizers.Adam, "arguments": {}, "is_plain": False}
+    wrapped |= of.get("wrap", {})
+    kind, arguments, is_plain = (wrapped.pop(each) for each in ("kind", "arguments", "is_plain"))
     x, y = examples(32)
     with strategy(1, **of.get("strategy", {})).scope():
         model = small_model()
-        optimizer = kind(0.01) if is_plain else adasum.wrap(kind(0.01), **wrapped)
+        optimizer = kind(**{"learning_rate": 0.01, **arguments})
+        if not is_plain:
+            optimizer = adasum.wrap(optimizer, **wrapped)
         model.compile(**{"optimizer": optimizer, "loss": "mse", **of.get("compile", {})})
     given = {"epochs": 2, "batch_size": 16, "verbose": 0, **of.get("fit", {})}
     return model.fit(x, y, **given).history
@@ -52,14 +94,15 @@ def _fit(**of):
 
 @pytest.mark.parametrize("setting", UNLIKE)
 def test_one_rank_that_is_told_something_else(setting):
-    of, told, first, last = UNLIKE[setting]
-    own = {of: told} if world().rank == LAST else {}
+    unlike = UNLIKE[setting]
+    own = {unlike.of: unlike.told if world().rank == LAST else unlike.others or {}}
     if LAST == 0:
         assert np.isfinite(_fit(**own)["loss"]).all()
         return
+    said = setting.partition(" (")[0]
     pattern = (
-        f"^rank {world().rank}: Expected the same {setting.split()[0]} on all ranks when fit "
-        f"begins. Received: {first} on rank 0, {last} on rank {LAST}. Call compile and fit alike"
+        f"^rank {world().rank}: Expected the same {said} on all ranks when fit "
+        f"begins. Received: {unlike.first} on rank 0, {unlike.last} on rank {LAST}. Call compile"
     )
     with pytest.raises(ValueError, match=pattern):
         _fit(**own)
@@ -72,7 +115,7 @@ def test_settings_that_only_look_unlike():
             _fit(fit={"epochs": 2 + world().rank})
     is_last = world().rank == LAST
     told = {
-        "loss": keras.losses.MeanAbsoluteError(name=f"mae_{world().rank}"),
+        "loss": MeanAbsoluteError(name=f"mae_{world().rank}"),
         "metrics": [] if is_last else None,
     }
     history = _fit(compile=told, fit={"verbose": 0 if is_last else 2})
@@ -90,3 +133,12 @@ def test_a_callback_may_fit_on_one_rank_alone():
 
     callbacks = [keras.callbacks.LambdaCallback(on_epoch_end=fit_alone)]
     assert len(_fit(fit={"callbacks": callbacks})["loss"]) == 2
+
+
+class Unconfigured(SGD):
+    def get_config(self):
+        raise NotImplementedError
+
+
+def test_an_optimizer_without_a_configuration():
+    assert len(_fit(wrap={"kind": Unconfigured, "is_plain": True})["loss"]) == 2

@@ -6,7 +6,9 @@ would wait for them until the limit. An unlike loss would train, and nobody woul
 
 from __future__ import annotations
 
+import itertools
 import json
+import numbers
 from typing import Any
 
 import keras
@@ -31,8 +33,9 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     own = {**_of_fit(given), **_of_model(call.model)}
     told = gather_bytes(json.dumps(own).encode(), call.communicator, "settings of fit")
     everybodys = [json.loads(each) for each in told]
-    for setting in own:
-        of_ranks = [theirs[setting] for theirs in everybodys]
+    # Those of all ranks, so that all find the same one; not every optimizer has all of them.
+    for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
+        of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
             expected = f"the same {setting} on all ranks when fit begins"
             received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
@@ -54,23 +57,46 @@ def _of_fit(given: dict[str, Any]) -> dict[str, str]:
 def _of_model(model: keras.Model) -> dict[str, str]:
     # A model with a compile() of its own may have none.
     compiled = getattr(getattr(model, "_compile_config", None), "config", {})
-    lists = ("loss", "metrics", "weighted_metrics")
+    lists = ("loss", "loss_weights", "metrics", "weighted_metrics")
     strategy = model.distribute_strategy
     return {
         "reductions": str(strategy.reduction_policy),
+        "local_reduction": strategy.extended.local_reduction,
         "check_every": str(strategy.divergence_check.check_every),
-        "optimizer": ", ".join(map(_optimizer_in_words, optimizers_of(model))),
+        **_of_optimizers(optimizers_of(model)),
         **{name: _in_words(compiled.get(name)) for name in lists},
     }
 
 
-def _optimizer_in_words(optimizer: keras.optimizers.Optimizer) -> str:
-    # wrap's have settings, which lie above this layer.
+def _of_optimizers(optimizers: list[keras.optimizers.Optimizer]) -> dict[str, str]:
+    told = {"optimizer": ", ".join(map(_class_of, optimizers))}
+    for place, optimizer in enumerate(optimizers, 1):
+        which = f"optimizer {place}" if len(optimizers) > 1 else "the optimizer"
+        settings = _configuration(optimizer).items()
+        told |= {f"{setting} of {which}": _in_words(value) for setting, value in settings}
+    return told
+
+
+def _class_of(optimizer: keras.optimizers.Optimizer) -> str:
+    # wrap's lie above this layer.
     if not hasattr(optimizer, "adasum_settings"):
         return type(optimizer).__name__
-    settings = dict(optimizer.adasum_settings())
-    name = settings.pop("class_name")
-    return f"{name} wrapped with {', '.join(f'{key}={value}' for key, value in settings.items())}"
+    return f"{optimizer.adasum_settings()['class_name']} wrapped by adasum"
+
+
+def _configuration(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
+    """Its arguments and wrap's; but a learning rate that is a variable goes by equal weights."""
+    try:
+        configuration = optimizer.get_config()
+    except Exception:
+        return {}
+    configuration |= configuration.pop("adasum", {})
+    if not isinstance(configuration.get("learning_rate"), dict):
+        configuration.pop("learning_rate", None)
+    # What a rank numbers by what it made before, and the class, which is compared by itself.
+    for each in ("name", "class_name", "module", "registered_name"):
+        configuration.pop(each, None)
+    return configuration
 
 
 def _in_words(value: Any) -> str:
@@ -81,6 +107,6 @@ def _in_words(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_in_words, value)) + "]"
-    if isinstance(value, str):
-        return value
+    if isinstance(value, (str, bool, numbers.Number)):
+        return str(value)
     return getattr(value, "__name__", type(value).__name__)
