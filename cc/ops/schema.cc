@@ -184,11 +184,14 @@ REGISTER_OP("AdasumBroadcast")
     .Output("outputs: T")
     .Attr(kListOfFixedSize)
     .Attr("root: int = 0")
+    .Attr("is_root: bool")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
     .SetShapeFn(BroadcastShapes)
-    .Doc("Replaces a list of tensors by the root's.");
+    .Doc(
+        "Replaces a list of tensors by the root's. is_root: whether this rank is the root, for the "
+        "gradient.");
 
 REGISTER_OP("AdasumAllgather")
     .Input("communicator: resource")

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum.collectives import gradients, native
+from tf_adasum.collectives import native
 from tf_adasum.collectives.arguments import checked_group, checked_root
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import as_tensors, check_fixed_size, issuing
@@ -45,19 +45,7 @@ def broadcast(
         broadcast(tf.zeros([0]), root, communicator, name)  # as in allreduce
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
-
-    @tf.custom_gradient
-    def receive(*sources):
-        with issuing(communicator, name, ordered=True) as (handle, attributes):
-            copies = native.ops.adasum_broadcast(handle, list(sources), root=root, **attributes)
-        for copy, source in zip(copies, sources):
-            copy.set_shape(source.shape)
-
-        def gradient(*upstream):
-            backward = f"gradient of {name or f'a broadcast from {root}'}"
-            is_root = communicator.rank == root
-            return gradients.sent_to_root(handle, upstream, is_root, backward)
-
-        return list(copies), gradient
-
-    return tf.nest.pack_sequence_as(tensors, list(receive(*flat)))
+    is_root = communicator.rank == root
+    with issuing(communicator, name, ordered=True) as (handle, attributes):
+        copies = native.ops.adasum_broadcast(handle, flat, root=root, is_root=is_root, **attributes)
+    return tf.nest.pack_sequence_as(tensors, copies)

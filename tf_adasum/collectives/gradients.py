@@ -75,6 +75,19 @@ def _of_measured_allreduce(op: Any, *upstream: tf.Tensor) -> None:
     _refuse("adasum")
 
 
+@tf.RegisterGradient("AdasumBroadcast")
+def _of_broadcast(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
+    """The sum over all ranks on the root, zero elsewhere."""
+    handle, *inputs = op.inputs
+    name = _text(op.get_attr("tensor_name")) or f"a broadcast from {op.get_attr('root')}"
+    chosen = [i for i, tensor in enumerate(inputs) if _has_gradient(tensor)]
+    sums = _sums(handle, [upstream[i] for i in chosen], f"gradient of {name}")
+    gradients: list[tf.Tensor | None] = [None] * len(op.inputs)
+    for i, total in zip(chosen, sums):
+        gradients[1 + i] = total if op.get_attr("is_root") else tf.zeros_like(total)
+    return gradients
+
+
 @tf.RegisterGradient("AdasumAllgather")
 def _of_allgather(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     handle, *inputs = op.inputs
@@ -165,27 +178,6 @@ def without_gradient(reduction: str, tensors: Sequence[tf.Tensor]) -> list[tf.Te
         return [tf.identity(tensor) for tensor in tensors], gradient
 
     return list(copy(*tensors)) if tensors else []
-
-
-def sent_to_root(
-    handle: tf.Tensor, upstream: Sequence[tf.Tensor], is_root: bool, name: str
-) -> list[tf.Tensor | None]:
-    """The gradient of a broadcast: the sum over all ranks on the root, zero elsewhere.
-
-    Args:
-        handle: of the communicator of the broadcast.
-        upstream: gradients of what was received.
-        is_root: whether this rank is the root.
-        name: of the allreduce.
-
-    Returns:
-        One gradient for each; None where the dtype has none.
-    """
-    chosen = [i for i, tensor in enumerate(upstream) if _has_gradient(tensor)]
-    back: list[tf.Tensor | None] = [None] * len(upstream)
-    for i, total in zip(chosen, _sums(handle, [upstream[i] for i in chosen], name)):
-        back[i] = total if is_root else tf.zeros_like(total)
-    return back
 
 
 def _has_gradient(tensor: tf.Tensor) -> bool:
