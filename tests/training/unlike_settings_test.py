@@ -1,4 +1,4 @@
-"""Ranks whose fit was told unlike things hear of it when it begins, and not from a wait's limit."""
+"""Ranks that call unlike methods, or whose fit was told unlike things, hear of it at once."""
 
 from __future__ import annotations
 
@@ -106,6 +106,30 @@ def test_one_rank_that_is_told_something_else(setting):
     )
     with pytest.raises(ValueError, match=pattern):
         _fit(**own)
+
+
+@pytest.mark.parametrize(("first", "last"), [("fit", "evaluate"), ("evaluate", "predict")])
+def test_one_rank_that_calls_another_method(first, last):
+    with strategy(1).scope():
+        model = small_model()
+        model.compile(adasum.wrap(SGD(0.01)), "mse")
+    x, y = examples(16)
+    calls = {
+        "fit": lambda: model.fit(x, y, verbose=0),
+        "evaluate": lambda: model.evaluate(x, y, verbose=0),
+        "predict": lambda: model.predict(x, verbose=0),
+    }
+    call = calls[last if world().rank == LAST else first]
+    if LAST == 0:
+        assert call() is not None
+        return
+    pattern = (
+        f"^rank {world().rank}: Expected all ranks to come to the same call of fit, evaluate or "
+        f"predict. Received: {first} on rank 0, {last} on rank {LAST}. Call each of them on all"
+    )
+    with pytest.raises(ValueError, match=pattern):
+        call()
+    assert len(calls["predict"]()) == 16
 
 
 def test_settings_that_only_look_unlike():

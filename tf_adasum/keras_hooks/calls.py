@@ -79,7 +79,7 @@ class _Calls(threading.local):
 _calls = _Calls()
 # The call that a thread is in with the ranks of a group; of all threads.
 _outermost: dict[Communicator, Call] = {}
-_at_begin: dict[str, list[Callable[[Call, dict[str, Any]], None]]] = defaultdict(list)
+_at_begin: list[Callable[[Call, dict[str, Any]], None]] = []
 _before: dict[str, list[Callable[[Call], None]]] = defaultdict(list)
 _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
 
@@ -101,9 +101,12 @@ def communicator_of(model: keras.Model) -> Communicator | None:
     return extended.communicator if has_peers else None
 
 
-def at_begin(name: str, act: Callable[[Call, dict[str, Any]], None]) -> None:
-    """Lets `act` see what a call with other ranks was given, by name, before all else."""
-    _at_begin[name].append(act)
+def at_begin(act: Callable[[Call, dict[str, Any]], None]) -> None:
+    """Lets `act` see what a call with other ranks was given, by name, before all else.
+
+    Only of calls that the program makes: `fit` validates where all ranks do.
+    """
+    _at_begin.append(act)
 
 
 def before(turn: str, act: Callable[[Call], None]) -> None:
@@ -133,12 +136,12 @@ def _mark_call(name: str) -> None:
         given = signature.bind(self, *args, **kwargs).arguments
         call = Call(name, self, given.get("initial_epoch", 0))
         # What a callback calls, one rank may call alone.
-        has_peers = call.communicator is not None and not in_turn()
+        has_peers = call.communicator is not None and not _calls.stack
         with _only_thread(call):
             _calls.stack.append(call)
             try:
                 with call.at_end:
-                    for act in _at_begin[name] if has_peers else ():
+                    for act in _at_begin if has_peers else ():
                         act(call, given)
                     return original(self, *args, **kwargs)
             finally:

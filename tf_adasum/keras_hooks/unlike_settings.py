@@ -1,7 +1,7 @@
-"""Ranks whose `fit` was told unlike things hear of it before the first batch.
+"""Ranks that call unlike methods, or whose `fit` was told unlike things, hear of it at once.
 
-Settings decide which collectives follow: ranks that validate, or take more epochs, than others
-would wait for them until the limit. An unlike loss would train, and nobody would know.
+Both decide which collectives follow: a rank that evaluates alone, validates, or takes more epochs
+than others would wait for them until the limit. An unlike loss would train, and nobody would know.
 """
 
 from __future__ import annotations
@@ -23,24 +23,36 @@ from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 require_hooks(keras.Model, "get_compile_config")
 require_reads(TensorFlowTrainer.get_compile_config, "_compile_config")
 
+_METHOD = "method"
+
 
 def install() -> None:
-    """Lets ranks compare what `fit` and `compile` were given when `fit` begins."""
-    calls.at_begin("fit", _compare)
+    """Lets ranks compare their calls of `fit`, `evaluate` and `predict` when these begin."""
+    calls.at_begin(_compare)
 
 
 def _compare(call: calls.Call, given: dict[str, Any]) -> None:
-    own = {**_of_fit(given), **_of_model(call.model)}
-    told = gather_bytes(json.dumps(own).encode(), call.communicator, "settings of fit")
+    own = {_METHOD: call.name}
+    if call.name == "fit":
+        own |= {**_of_fit(given), **_of_model(call.model)}
+    # One name, so that unlike methods meet there.
+    name = "the next fit, evaluate or predict"
+    told = gather_bytes(json.dumps(own).encode(), call.communicator, name)
     everybodys = [json.loads(each) for each in told]
     # Those of all ranks, so that all find the same one; not every optimizer has all of them.
     for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
-            expected = f"the same {setting} on all ranks when fit begins"
             received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
-            advice = "Call compile and fit alike on all ranks."
-            raise ValueError(refusal(expected, received, advice))
+            raise ValueError(_refusal(setting, received))
+
+
+def _refusal(setting: str, received: str) -> str:
+    if setting == _METHOD:
+        expected = "all ranks to come to the same call of fit, evaluate or predict"
+        return refusal(expected, received, "Call each of them on all ranks, or on none.")
+    expected = f"the same {setting} on all ranks when fit begins"
+    return refusal(expected, received, "Call compile and fit alike on all ranks.")
 
 
 def _of_fit(given: dict[str, Any]) -> dict[str, str]:
