@@ -8,6 +8,7 @@ from tf_adasum.keras_hooks import (
     batch_shares,
     begun_fits,
     callback_files,
+    callback_turns,
     calls,
     common_logs,
     common_stops,
@@ -56,6 +57,8 @@ _HOOKS = (
     begun_fits,
     calls,
     callback_files,
+    # Before those that ask other ranks when training ends.
+    callback_turns,
     common_logs,
     common_stops,
     compiled_calls,

@@ -1,7 +1,8 @@
 """The calls of `fit`, `evaluate` and `predict` that are under way, and their callbacks' turns.
 
 What other hooks do when callbacks have had their turn, they register with `after`, and with
-`before` what they do ahead of it; with `at_begin` what they do before anything else of a call.
+`before` what they do ahead of it; with `at_begin` and `at_begin_in_turn` what they do before
+anything else of a call.
 Only inside of these calls: a `CallbackList` of somebody's own loop may exist on one rank alone.
 """
 
@@ -80,6 +81,7 @@ _calls = _Calls()
 # The call that a thread is in with the ranks of a group; of all threads.
 _outermost: dict[Communicator, Call] = {}
 _at_begin: list[Callable[[Call, dict[str, Any]], None]] = []
+_at_begin_in_turn: list[Callable[[Call, Call], None]] = []
 _before: dict[str, list[Callable[[Call], None]]] = defaultdict(list)
 _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = defaultdict(list)
 
@@ -109,6 +111,11 @@ def at_begin(act: Callable[[Call, dict[str, Any]], None]) -> None:
     _at_begin.append(act)
 
 
+def at_begin_in_turn(act: Callable[[Call, Call], None]) -> None:
+    """Lets `act` see the call whose callbacks make another one with the same ranks, and that."""
+    _at_begin_in_turn.append(act)
+
+
 def before(turn: str, act: Callable[[Call], None]) -> None:
     """Lets `act` come before all callbacks of a call have that turn, also without other ranks."""
     _before[turn].append(act)
@@ -135,19 +142,27 @@ def _mark_call(name: str) -> None:
     def marked(self, *args, **kwargs):
         given = signature.bind(self, *args, **kwargs).arguments
         call = Call(name, self, given.get("initial_epoch", 0))
-        # What a callback calls, one rank may call alone.
-        has_peers = call.communicator is not None and not _calls.stack
+        outer = current()
         with _only_thread(call):
             _calls.stack.append(call)
             try:
                 with call.at_end:
-                    for act in _at_begin if has_peers else ():
-                        act(call, given)
+                    if call.communicator is not None:
+                        _begin(call, outer, given)
                     return original(self, *args, **kwargs)
             finally:
                 _calls.stack.pop()
 
     setattr(TensorFlowTrainer, name, marked)
+
+
+def _begin(call: Call, outer: Call | None, given: dict[str, Any]) -> None:
+    if outer is None:
+        for act in _at_begin:
+            act(call, given)
+    elif outer.in_turn and outer.communicator is call.communicator:
+        for act in _at_begin_in_turn:
+            act(outer, call)
 
 
 @contextlib.contextmanager

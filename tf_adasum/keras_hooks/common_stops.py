@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterable
 
 import keras
-import numpy as np
 from keras.callbacks import (
     BackupAndRestore,
     Callback,
@@ -26,6 +25,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.refusals import ranks_in_words
 from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.callback_turns import ranks_with
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 _log = logging.getLogger("tf_adasum")
@@ -74,9 +74,7 @@ def _agreed_in_loops(name: str, attribute: str) -> property:
 
 def _agree_when_to_ask(call: calls.Call, callbacks: keras.callbacks.CallbackList) -> None:
     stage = _STAGES[call.name]
-    call.asks_each_batch = bool(
-        _ranks_with(call, _may_stop(callbacks.callbacks, stage), "may stop")
-    )
+    call.asks_each_batch = bool(ranks_with(call, _may_stop(callbacks.callbacks, stage)))
     _agree(call, callbacks)
 
 
@@ -88,7 +86,7 @@ def _agree_after_batch(call: calls.Call, callbacks: keras.callbacks.CallbackList
 def _agree(call: calls.Call, callbacks: keras.callbacks.CallbackList) -> None:
     del callbacks
     attribute = _STOPS[call.name]
-    ranks = _ranks_with(call, bool(call.model.__dict__.get(attribute)), "stops")
+    ranks = ranks_with(call, bool(call.model.__dict__.get(attribute)))
     call.stops = bool(ranks)
     if not ranks:
         return
@@ -96,14 +94,6 @@ def _agree(call: calls.Call, callbacks: keras.callbacks.CallbackList) -> None:
     if call.communicator.rank == 0 and len(ranks) < call.communicator.size:
         said = ranks_in_words(ranks)
         _log.warning("%s ends here on all ranks: %s set %s.", call.name, said, attribute)
-
-
-def _ranks_with(call: calls.Call, mine: bool, what: str) -> list[int]:
-    """The ranks for which something holds; collective, one message of a few bytes."""
-    flags = np.zeros(call.communicator.size, np.int32)
-    flags[call.communicator.rank] = mine
-    call.communicator.allreduce_arrays([flags], "sum", f"{call.name}: whether a rank {what}")
-    return np.flatnonzero(flags).tolist()
 
 
 def _may_stop(callbacks: Iterable[Callback], stage: str) -> bool:
