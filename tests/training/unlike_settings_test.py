@@ -13,6 +13,7 @@ from keras.optimizers.schedules import CosineDecay
 
 import tf_adasum as adasum
 from tests.training.replicas import examples, small_model, strategy
+from tf_adasum.callbacks import LearningRateWarmup
 from tf_adasum.collectives.communicator import world
 from tf_adasum.collectives.compression import TopK
 from tf_adasum.optimizers import CADA, OneBitAdam
@@ -48,6 +49,10 @@ UNLIKE = {
     "validation": Unlike("fit", {"validation_data": examples(8)}, "none", "validation_data"),
     "validation (of a split)": Unlike("fit", {"validation_split": 0.25}, "none", "0.25 of x"),
     "validation_freq": Unlike("fit", {"validation_freq": 2}, "1", "2"),
+    "tf_adasum callbacks": Unlike(
+        *("fit", {"callbacks": [LearningRateWarmup(0.1, num_steps=2)]}),
+        *("none", r"\[LearningRateWarmup\]"),
+    ),
     "loss": Unlike("compile", {"loss": MeanAbsoluteError()}, "mse", "MeanAbsoluteError"),
     "metrics": Unlike("compile", {"metrics": ["mae"]}, "none", r"\[mae\]"),
     "weighted_metrics": Unlike("compile", {"weighted_metrics": ["mae"]}, "none", r"\[mae\]"),

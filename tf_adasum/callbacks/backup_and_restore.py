@@ -81,6 +81,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     """
 
     stops_nothing = True  # so that ranks need not ask each other after each batch
+    belongs_to_all_ranks = True
 
     def __init__(
         self,

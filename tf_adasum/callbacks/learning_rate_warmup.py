@@ -58,6 +58,7 @@ class LearningRateWarmup(keras.callbacks.Callback):
         self._is_over = False
 
     stops_nothing = True  # so that ranks need not ask each other after each batch
+    belongs_to_all_ranks = True
 
     @override
     def on_train_begin(self, logs=None):

@@ -61,6 +61,8 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     section 3.
     """
 
+    belongs_to_all_ranks = True
+
     def __init__(self, per_variable: bool = False):
         super().__init__()
         if not isinstance(per_variable, bool):

@@ -63,7 +63,16 @@ def _of_fit(given: dict[str, Any]) -> dict[str, str]:
         "shuffle": str(given.get("shuffle", True)),
         "validation": "validation_data" if has_data else f"{split:g} of x" if split else "none",
         "validation_freq": str(given.get("validation_freq", 1)),
+        "tf_adasum callbacks": _in_words(_of_all_ranks(given.get("callbacks"))),
     }
+
+
+def _of_all_ranks(callbacks: Any) -> list[str]:
+    """Those among them that exchange something, or set what must be equal; others may be unlike."""
+    listed = getattr(callbacks, "callbacks", callbacks)
+    flat = listed if isinstance(listed, (list, tuple)) else [listed]
+    names = [type(each).__name__ for each in flat if hasattr(each, "belongs_to_all_ranks")]
+    return sorted(names)
 
 
 def _of_model(model: keras.Model) -> dict[str, str]:
