@@ -42,6 +42,17 @@ def _arguments(kind: type, last: dict, others: dict, shown: tuple[str, str]) -> 
     return Unlike("wrap", told, *shown, others={"arguments": others, **alike})
 
 
+class Betas(SGD):
+    """An optimizer whose configuration has an array."""
+
+    def __init__(self, betas, **kwargs):
+        super().__init__(**kwargs)
+        self.betas = betas
+
+    def get_config(self):
+        return {**super().get_config(), "betas": self.betas}
+
+
 # By setting, and what is unlike in it where there are several cases.
 UNLIKE = {
     "epochs": Unlike("fit", {"epochs": 3}, "2", "3"),
@@ -57,6 +68,10 @@ UNLIKE = {
     "metrics": Unlike("compile", {"metrics": ["mae"]}, "none", r"\[mae\]"),
     "weighted_metrics": Unlike("compile", {"weighted_metrics": ["mae"]}, "none", r"\[mae\]"),
     "loss_weights": Unlike("compile", {"loss_weights": [0.5]}, "none", r"\[0.5\]"),
+    "betas of the optimizer": _arguments(
+        *(Betas, {"betas": np.array([0.5, 0.25])}, {"betas": np.array([0.5, 0.75])}),
+        (r"\[0.5, 0.75\]", r"\[0.5, 0.25\]"),
+    ),
     "optimizer": _wrap("Adam wrapped by adasum", "SGD wrapped by adasum", kind=SGD),
     "optimizer (wrapped by no one)": _wrap("Adam wrapped by adasum", "Adam", is_plain=True),
     "optimizer (with an exchange of its own)": _wrap(

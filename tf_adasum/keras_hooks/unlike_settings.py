@@ -12,6 +12,7 @@ import numbers
 from typing import Any
 
 import keras
+import numpy as np
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
@@ -108,9 +109,9 @@ def _class_of(optimizer: keras.optimizers.Optimizer) -> str:
 def _configuration(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
     """Its arguments and wrap's; but a learning rate that is a variable goes by equal weights."""
     try:
-        configuration = optimizer.get_config()
+        configuration = dict(optimizer.get_config())
     except Exception:
-        return {}
+        return {}  # a class of the user's, which only saving would ask for it
     configuration |= configuration.pop("adasum", {})
     if not isinstance(configuration.get("learning_rate"), dict):
         configuration.pop("learning_rate", None)
@@ -122,7 +123,9 @@ def _configuration(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
 
 def _in_words(value: Any) -> str:
     """Classes and functions by name: objects number themselves by what a rank made before."""
-    if value in (None, [], (), {}):
+    if isinstance(value, np.ndarray):
+        return _in_words(value.tolist())
+    if value is None or (isinstance(value, (dict, list, tuple)) and not value):
         return "none"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) + "}"
