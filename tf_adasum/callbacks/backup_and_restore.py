@@ -81,7 +81,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     """
 
     stops_nothing = True  # so that ranks need not ask each other after each batch
-    belongs_to_all_ranks = True
+    belongs_to_all_ranks = True  # which ranks compare when fit begins
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class LearningRateWarmup(keras.callbacks.Callback):
         self._is_over = False
 
     stops_nothing = True  # so that ranks need not ask each other after each batch
-    belongs_to_all_ranks = True
+    belongs_to_all_ranks = True  # which ranks compare when fit begins
 
     @override
     def on_train_begin(self, logs=None):

@@ -61,7 +61,7 @@ class OrthogonalityLogger(keras.callbacks.Callback):
     section 3.
     """
 
-    belongs_to_all_ranks = True
+    belongs_to_all_ranks = True  # which ranks compare when fit begins
 
     def __init__(self, per_variable: bool = False):
         super().__init__()
