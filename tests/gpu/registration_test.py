@@ -34,6 +34,13 @@ def test_op_has_a_gpu_kernel_where_cuda_was_built(op, on_host):
     assert "CPU" in {kernel.device_type for kernel in registered}
 
 
+def test_gradients_on_a_gpu_are_looked_at_there_without_cuda_too():
+    registered = kernels.get_registered_kernels_for_op("AdasumZerosIf").kernel
+    has_streams = tuple(int(part) for part in tf.__version__.split(".")[:2]) > (2, 16)
+    on_host = {kernel.device_type: set(kernel.host_memory_arg) for kernel in registered}
+    assert on_host == {"CPU": set(), **({"GPU": {"is_zero"}} if has_streams else {})}
+
+
 def test_tensors_are_exchanged_on_the_cpu_unless_asked(monkeypatch):
     monkeypatch.delenv("TF_ADASUM_GPU", raising=False)
     assert exchange_device(_leaves(GPU)) is None

@@ -52,3 +52,23 @@ def test_two_ranks_on_one_gpu_train_as_on_the_cpu(way, on_cpu, tmp_path):
     assert any(name.startswith("weight") for name in on_gpu)
     for name in on_gpu.keys() - {"exchanged"}:
         np.testing.assert_allclose(on_gpu[name], on_cpu[name], rtol=0, atol=TOLERANCE, err_msg=name)
+
+
+ZEROS = """
+import tensorflow as tf
+from tf_adasum.collectives.zeros_if import zeros_if
+
+with tf.device("GPU:0"):
+    value = tf.range(1.0, 1e6)
+for function in (zeros_if, tf.function(zeros_if)):
+    for is_zero in (False, True):
+        result = function(tf.constant(is_zero), value)
+        assert "GPU:0" in result.device
+        tf.debugging.assert_equal(result, value * (0.0 if is_zero else 1.0))
+"""
+
+
+def test_zeros_take_a_gradients_place_on_the_gpu():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", ZEROS]
+    subprocess.run(command, env=environment, timeout=LIMIT_SECONDS, check=True)

@@ -259,10 +259,12 @@ class AdasumStrategy(tf.distribute.Strategy):
             _log.warning(message)
 
     def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
+        decided = self._decided.get(_key(variable))
+        if decided is not None:
+            return decided
         # A variable that no wrapped optimizer announced, of somebody's own training loop.
         description = _described(variable)
-        unannounced = (description[0], self.reduction_policy.reduction(*description))
-        return self._decided.get(_key(variable), unannounced)
+        return description[0], self.reduction_policy.reduction(*description)
 
 
 def _is_whole(value) -> bool:
@@ -270,7 +272,9 @@ def _is_whole(value) -> bool:
 
 
 def _described(variable) -> tuple[str, tuple[int, ...], str]:
-    path = getattr(variable, "path", None) or variable.name.split(":")[0]
+    # Another attribute of a distributed variable would be looked for on its value, which is read.
+    is_keras = isinstance(variable, keras.Variable)
+    path = variable.path if is_keras else variable.name.split(":")[0]
     dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
     return path, tuple(variable.shape), dtype
 

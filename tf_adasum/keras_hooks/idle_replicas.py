@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_adasum.collectives import zeros_if as op
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 
@@ -35,11 +36,12 @@ class IdleReplicas:
         flag = self._flags[replica]
         self._set(flag, is_idle)
         self._thread.flag = flag
+        self._thread.own = (_graph(), tf.convert_to_tensor(is_idle))
         try:
             with self._steps.raised():
                 yield
         finally:
-            self._thread.flag = None
+            self._thread.own = self._thread.flag = None
             self._set(flag, False)
 
     @contextlib.contextmanager
@@ -67,7 +69,11 @@ class IdleReplicas:
         if flag is None:
             return None
         known = getattr(self._thread, "known", None)
-        return self._read(flag) if known is None else known
+        if known is not None:
+            return known
+        # Layers ask hundreds of times; only functions that are called in other steps must read.
+        graph, is_idle = self._thread.own
+        return is_idle if graph is _graph() else self._read(flag)
 
     def local(self) -> list[tf.Tensor] | None:
         """Whether each local replica is idle, asked from where they merge; None if none can be."""
@@ -82,6 +88,11 @@ class IdleReplicas:
             return flag.read_value()
 
 
+def _graph() -> tf.Graph | None:
+    """What this thread adds operations to; None where it runs them."""
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
 def zeros_if(is_idle: tf.Tensor, values: Sequence[Any]) -> list:
     """Returns the values (tensors or `tf.IndexedSlices`), or zeros; it copies nothing.
 
@@ -91,11 +102,7 @@ def zeros_if(is_idle: tf.Tensor, values: Sequence[Any]) -> list:
 
 
 def _zeros_if(is_idle: tf.Tensor, value):
-    return tf.cond(is_idle, lambda: _zeros_like(value), lambda: value)
-
-
-def _zeros_like(value):
     if isinstance(value, tf.IndexedSlices):
-        zeros = tf.zeros_like(value.values)
-        return tf.IndexedSlices(zeros, value.indices, value.dense_shape)
-    return tf.zeros_like(value)
+        values = op.zeros_if(is_idle, value.values)
+        return tf.IndexedSlices(values, value.indices, value.dense_shape)
+    return op.zeros_if(is_idle, value)
