@@ -1,5 +1,6 @@
 """Ends that are not the rank's own, or not its last: forked children, MPI_Finalize, Ctrl-C."""
 
+import re
 import sys
 
 import pytest
@@ -176,3 +177,24 @@ def test_ctrl_c_ends_a_wait(tmp_path):
         f"INTERRUPTED {name}" for name in waits
     ], said
     assert said.count("BROKEN") == 3
+
+
+EVALUATING = """
+import keras
+
+with adasum.AdasumStrategy().scope():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(adasum.wrap(keras.optimizers.SGD(0.1)), "mse")
+x, y = np.ones((4, 2)), np.ones((4, 1))
+model.fit(x, y, verbose=0)
+if world.rank == 0:
+    try:
+        model.evaluate(x, y, verbose=0)
+    except Exception as error:
+        print("SAID", str(error).replace(os.linesep, " "), flush=True)
+"""
+
+
+def test_a_rank_evaluates_when_another_has_ended(tmp_path):
+    (said,) = re.findall("^SAID (.*)$", _launch(tmp_path, EVALUATING), re.MULTILINE)
+    assert "rank 1 has ended" in said and "the next fit, evaluate or predict" in said

@@ -152,6 +152,17 @@ def test_one_rank_that_calls_another_method(first, last):
     assert len(calls["predict"]()) == 16
 
 
+def test_all_train_with_the_learning_rate_of_rank_0():
+    """A number goes with the weights, at each call: also one that was assigned in between."""
+    with strategy(1).scope():
+        model = small_model()
+        model.compile(adasum.wrap(SGD(0.25 * (1 + world().rank))), "mse")
+    for number in (0.25, 0.5):
+        model.fit(*examples(16), batch_size=16, verbose=0)
+        assert float(model.optimizer.learning_rate) == number
+        model.optimizer.learning_rate = 0.5 if world().rank == 0 else 0.75
+
+
 def test_settings_that_only_look_unlike():
     """Nothing and a list of nothing, names of objects, what is said; after an error as before."""
     if LAST > 0:
