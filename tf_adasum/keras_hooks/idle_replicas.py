@@ -36,7 +36,8 @@ class IdleReplicas:
         flag = self._flags[replica]
         self._set(flag, is_idle)
         self._thread.flag = flag
-        self._thread.own = (_graph(), tf.convert_to_tensor(is_idle))
+        with tf.device("CPU:0"):  # where the ops that look at it want it, also those on a GPU
+            self._thread.own = (_graph(), tf.identity(is_idle))
         try:
             with self._steps.raised():
                 yield
