@@ -92,6 +92,7 @@ UNLIKE = {
         *("strategy", {"reductions": [("bias$", "mean")]}, "none", r"\('bias\$', 'mean'\)")
     ),
     "local_reduction": Unlike("strategy", {"local_reduction": "sum"}, "adasum", "sum"),
+    "bucket_bytes": Unlike("strategy", {"bucket_bytes": 1024}, str(25 * 2**20), "1024"),
     "check_every": Unlike("strategy", {"check_every": 5}, "0", "5"),
 }
 

@@ -187,7 +187,7 @@ def _with_reductions(
     shapes = [tuple(each.shape) for each in model.trainable_variables]
     sizes = [math.prod(shape) for shape in shapes]
     buckets = make_buckets([4 * size for size in sizes])
-    local = extended.local_reduction if is_ours else "adasum"
+    local = extended.settings["local_reduction"] if is_ours else "adasum"
 
     def time_reduction(shapes, buckets) -> float:
         return reduction.time_reduction(shapes, buckets, local, communicator, _FEW_SECONDS)

@@ -89,9 +89,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             self._communicator, self._numbers = own
 
     @property
-    def local_reduction(self) -> str:
-        """What reduces the replicas of a host before their Adasum across hosts."""
-        return self._local_reduction
+    def settings(self) -> dict[str, int | str]:
+        """What it was told, and must be told alike on all ranks."""
+        return {"local_reduction": self._local_reduction, "bucket_bytes": self._bucket_bytes}
 
     @property
     @override

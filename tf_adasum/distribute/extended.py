@@ -101,9 +101,9 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
             self.communicator, self.numbers = own
 
     @property
-    def local_reduction(self) -> str:
-        """As `AdasumCrossDeviceOps.local_reduction`."""
-        return self._cross_device_ops.local_reduction
+    def settings(self) -> dict[str, int | str]:
+        """As `AdasumCrossDeviceOps.settings`."""
+        return self._cross_device_ops.settings
 
     @property
     @override

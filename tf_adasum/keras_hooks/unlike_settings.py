@@ -83,7 +83,7 @@ def _of_model(model: keras.Model) -> dict[str, str]:
     strategy = model.distribute_strategy
     return {
         "reductions": str(strategy.reduction_policy),
-        "local_reduction": strategy.extended.local_reduction,
+        **{name: str(value) for name, value in strategy.extended.settings.items()},
         "check_every": str(strategy.divergence_check.check_every),
         **_of_optimizers(optimizers_of(model)),
         **{name: _in_words(compiled.get(name)) for name in lists},

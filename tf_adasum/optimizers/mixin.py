@@ -66,7 +66,7 @@ class AdasumMixin:
             return ["adasum"] * len(variables)
         plan = with_reduction(strategy.register_variables(variables), exchange.reduction)
         if strategy.num_replicas_in_sync > 1:
-            exchange.check_plan(plan, strategy.extended.local_reduction)
+            exchange.check_plan(plan, strategy.extended.settings["local_reduction"])
         return [row.reduction for row in plan]
 
     @property
