@@ -12,8 +12,8 @@ from tf_adasum.collectives import native
 def zeros_if(is_zero: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Returns zeros where `is_zero`, else the value; it copies nothing.
 
-    As `tf.cond(is_zero, lambda: tf.zeros_like(value), lambda: value)`, which takes TensorFlow
-    20 ms to trace: for hundreds of gradients that is longer than the rest of a first step.
+    As `tf.cond(is_zero, lambda: tf.zeros_like(value), lambda: value)`, for which TensorFlow traces
+    two functions: with hundreds of gradients a first step waits for that (docs/performance.md).
 
     Args:
         is_zero: scalar, bool, on the host.
