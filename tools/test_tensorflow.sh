@@ -24,4 +24,5 @@ fi
 "$bazel" --output_base="$folder/bazel" --bazelrc="$folder/bazelrc" test --symlink_prefix=/ --keep_going \
   --test_tag_filters=-large_tensor,-full "$@" \
   //tests/contract/... //tests/mpi:collectives_of_one_test_1 //tests/mpi:collectives_test_2 \
-  //tests/training:strategy_test_2 //tests/training:long_strategy_test_2 //tests/keras/... //tests/wheel/...
+  //tests/training:strategy_test_2 //tests/training:long_strategy_test_2 //tests/training:choices_test_2 \
+  //tests/keras/... //tests/wheel/...

@@ -43,6 +43,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_a_trace_has_bytes_before_and_after(tmp_path):
     trace = tmp_path / "trace.json"
     ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}"]

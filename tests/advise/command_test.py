@@ -34,6 +34,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_script_on_two_ranks(tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
     command = [*programs.ADASUMRUN, "advise", "-np", "2", f"--plot={tmp_path / 'advice.png'}"]

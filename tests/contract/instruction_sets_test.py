@@ -67,6 +67,7 @@ def test_agrees_with_the_reference(instruction_set):
         check(name, np.array(values), expected)
 
 
+@pytest.mark.long
 def test_unknown_set_is_refused():
     done = _run("mmx")
     assert done.returncode != 0

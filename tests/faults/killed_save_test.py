@@ -36,7 +36,9 @@ model.fit(x, x, batch_size=8, epochs=3, verbose=0, callbacks=[checkpoint])
 """
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+@pytest.mark.parametrize(
+    "name", ["model.keras", pytest.param("model.weights.h5", marks=pytest.mark.long)]
+)
 def test_a_killed_save_leaves_the_one_before(tmp_path, name):
     program, folder = tmp_path / "program.py", tmp_path / "saved"
     program.write_text(PROGRAM)

@@ -56,7 +56,7 @@ WIRES = {
     ("ranks", "milliseconds", "num_groups", "wire"),
     # Messages that come when their group is gone; and when the program is.
     [
-        (3, 100, 6, "reads"),
+        pytest.param(3, 100, 6, "reads", marks=pytest.mark.long),
         (2, 60, 6, "pushes"),
         pytest.param(4, 5000, 2, "tcp", marks=pytest.mark.long),
         pytest.param(3, 0, 3, "pushes", marks=pytest.mark.long),

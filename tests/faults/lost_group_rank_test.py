@@ -49,7 +49,7 @@ ENDINGS = {
 @pytest.mark.parametrize(
     ("ending", "ranks", "shared_memory"),
     [
-        ("kill", 3, "1"),
+        pytest.param("kill", 3, "1", marks=pytest.mark.long),
         ("raise", 2, "1"),
         pytest.param("exit", 3, "1", marks=pytest.mark.long),
         pytest.param("exit", 4, "0", marks=pytest.mark.long),

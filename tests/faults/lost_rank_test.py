@@ -87,6 +87,7 @@ def test_rank_killed_while_others_copy_from_it_ends_them(tmp_path, ranks):
     assert done.returncode not in (0, 124), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", RANKS)
 def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
     done = _end_one(tmp_path, ranks, "raise")
@@ -95,7 +96,9 @@ def test_exception_of_one_rank_ends_the_others(tmp_path, ranks):
     assert _finished(tmp_path) == []
 
 
-@pytest.mark.parametrize(("ranks", "shared_memory"), [(2, "1"), (3, "0")])
+@pytest.mark.parametrize(
+    ("ranks", "shared_memory"), [(2, "1"), pytest.param(3, "0", marks=pytest.mark.long)]
+)
 def test_rank_that_leaves_early_ends_the_others(tmp_path, monkeypatch, ranks, shared_memory):
     """Not an error for MPI, which waits for the others to leave as well; they are told."""
     monkeypatch.setenv("TF_ADASUM_SHARED_MEMORY", shared_memory)

@@ -71,6 +71,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_forked_children_do_not_speak_for_their_rank(tmp_path):
     said = _launch(tmp_path, FORKING).splitlines()
     assert "POOL [3, 2, 1]" in said
@@ -93,6 +94,7 @@ print("RIGHT")
 """
 
 
+@pytest.mark.long
 def test_programs_that_a_rank_starts_do_not_join_as_that_rank(tmp_path):
     said = _launch(tmp_path, STARTING).splitlines()
     assert said.count("RIGHT") == 2
@@ -114,6 +116,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.long
 def test_mpi_that_nobody_started_is_started(tmp_path):
     said = _launch(tmp_path, "print('RIGHT')", head=UNSTARTED + HEAD)
     assert said.splitlines().count("RIGHT") == 2

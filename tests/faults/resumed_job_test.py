@@ -151,6 +151,7 @@ assert resumed[0] == [1, 2] and resumed[1:] == straight[1:], (resumed, straight)
 """
 
 
+@pytest.mark.long
 def test_a_process_without_a_strategy_goes_on_too(tmp_path):
     """SIGTERM comes after 2 of an epoch's 5 batches, and is heard after 3."""
     command = [sys.executable, "-c", PLAIN, str(tmp_path / "backup")]

@@ -152,6 +152,7 @@ def test_nothing_is_said_where_nobody_wants_it(tmp_path):
     assert _reports(_run(tmp_path, "late", options=["--stall-warning=0"], LINGER="3")) == {}
 
 
+@pytest.mark.long
 def test_a_limit_that_is_no_number_is_refused(tmp_path):
     done = _run(tmp_path, "late", TF_ADASUM_STALL_WARNING_SECONDS="soon")
     assert done.returncode == 1

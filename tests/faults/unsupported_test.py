@@ -72,6 +72,7 @@ def test_other_tensorflow():
     )
 
 
+@pytest.mark.long
 def test_not_built():
     last = _last_line(NOT_BUILT)
     assert last.startswith("ImportError: tf_adasum was not built")
@@ -84,7 +85,9 @@ def test_other_backend_of_keras():
     assert "Received: jax. Set KERAS_BACKEND=tensorflow" in last
 
 
-@pytest.mark.parametrize("program", [KERAS_2_FIT, KERAS_2_OPTIMIZER])
+@pytest.mark.parametrize(
+    "program", [KERAS_2_FIT, pytest.param(KERAS_2_OPTIMIZER, marks=pytest.mark.long)]
+)
 def test_keras_2(program):
     assert _last_line(program) == (
         "ValueError: rank 0: Expected a model and an optimizer of Keras 3. Received: ones of "

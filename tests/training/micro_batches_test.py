@@ -111,7 +111,10 @@ def fit(model, first, last):
     model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"jit_compile": True}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"run_eagerly": True}, pytest.param({"jit_compile": True}, marks=pytest.mark.long)],
+)
 def test_fit_without_a_strategy_equals_one_with_it(options):
     with_strategy = fitted(3, 4)
     without = fitted(3, 1, scope=tf.distribute.get_strategy().scope(), **options)
@@ -119,7 +122,7 @@ def test_fit_without_a_strategy_equals_one_with_it(options):
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("way", ["keras", "checkpoint"])
+@pytest.mark.parametrize("way", ["keras", pytest.param("checkpoint", marks=pytest.mark.long)])
 def test_waiting_results_are_saved(tmp_path, way):
     straight = fitted(4, 1, batches=8)
     model = fitted(4, 1, batches=7)

@@ -36,6 +36,7 @@ for optimizer in pickle.load(sys.stdin.buffer):
 """
 
 
+@pytest.mark.long
 def test_is_pickled_and_copied():
     wrapped = tf_adasum.wrap(keras.optimizers.Adam(beta_1=0.5), mode="gradient")
     scaled = tf_adasum.wrap(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(beta_1=0.5)))
@@ -141,6 +142,7 @@ def test_configuration_round_trip_of_a_user_class():
     assert copy.get_config() == wrapped.get_config()
 
 
+@pytest.mark.long
 def test_saved_model_loads_where_only_tf_adasum_is_imported(tmp_path):
     with strategy(2).scope():
         model = small_model()
