@@ -10,19 +10,12 @@ import tensorflow as tf
 
 from tf_adasum.collectives import native, reductions
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.dtypes import FIXED_SIZE, FLOATS, NUMBERS
 from tf_adasum.collectives.refusals import refusal, shown
 
 # The op then makes a name from what it gets. Not made here: TensorFlow keeps a kernel for every
 # value of an attribute, and names with shapes in them would fill the memory.
 UNNAMED = ""
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-_OTHERS = ("int32", "int64", "bool")
-# What is moved as bytes, and not reduced.
-_FIXED_SIZE = (
-    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32"),
-    *("uint32", "int64", "uint64", "bool", "complex64", "complex128"),
-)
 
 
 # For hundreds of gradients, called eagerly, what is done for each of them takes as long as the
@@ -56,9 +49,9 @@ def _as_tensor(value: Any) -> tf.Tensor:
 def check_fixed_size(tensors: Sequence[tf.Tensor]) -> None:
     """Raises InvalidArgumentError for a dtype that can't be moved as bytes, such as string."""
     for tensor in tensors:
-        if tensor.dtype.name not in _FIXED_SIZE:
+        if tensor.dtype.name not in FIXED_SIZE:
             advice = "Objects of other types go by mpi4py (docs/usage.md)."
-            line = refusal(f"a dtype among {', '.join(_FIXED_SIZE)}", tensor.dtype.name, advice)
+            line = refusal(f"a dtype among {', '.join(FIXED_SIZE)}", tensor.dtype.name, advice)
             raise tf.errors.InvalidArgumentError(None, None, line)
 
 
@@ -67,7 +60,7 @@ def check_dtypes(reduction: str, dtypes: Iterable[str]) -> None:
 
     Before the op, so that one rank refuses what several would.
     """
-    allowed = _FLOATS if reductions.ALL[reduction].floats_only else _FLOATS + _OTHERS
+    allowed = FLOATS if reductions.ALL[reduction].floats_only else NUMBERS
     for dtype in dtypes:
         if dtype not in allowed:
             expected = f"a dtype among {', '.join(allowed)} for the reduction {reduction}"

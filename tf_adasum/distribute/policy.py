@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from tf_adasum.collectives import reductions
 from tf_adasum.collectives.compression import Compression
+from tf_adasum.collectives.dtypes import FLOATS
 from tf_adasum.collectives.refusals import refusal, shown
-
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 RuleTest = str | Callable[[str, tuple[int, ...], str], bool]
 
@@ -164,14 +163,14 @@ class ReductionPolicy:
         for rule in self._rules:
             if not rule.matches(path, shape, dtype):
                 continue
-            if reductions.ALL[rule.reduction].floats_only and dtype not in _FLOATS:
+            if reductions.ALL[rule.reduction].floats_only and dtype not in FLOATS:
                 expected = (
-                    f"{rule.reduction} for {', '.join(_FLOATS)}, as the rule {rule} chooses it"
+                    f"{rule.reduction} for {', '.join(FLOATS)}, as the rule {rule} chooses it"
                 )
                 received = f"dtype={dtype} of {path}"
                 raise ValueError(refusal(expected, received, "Choose 'sum' or 'mean' for it."))
             return rule.reduction
-        return "adasum" if dtype in _FLOATS else "mean"
+        return "adasum" if dtype in FLOATS else "mean"
 
 
 def _checked_rule(rule: tuple[RuleTest, str]) -> _Rule:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
@@ -44,6 +45,32 @@ def require_reads(function: Callable, *names: str) -> None:
                 f"and it doesn't here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )
+
+
+def require_mentions(function: Callable, *names: str) -> None:
+    """Fails at import, in one line, when a function, or one inside it, has no such text.
+
+    For attributes that it looks for by their names' text (`hasattr`).
+
+    Raises:
+        ImportError: names the function and the text, the tested versions and the installed.
+    """
+    texts = set(_texts(function.__code__))
+    for name in names:
+        if name not in texts:
+            raise ImportError(
+                f"tf_adasum needs {function.__module__}.{function.__qualname__} to mention {name}, "
+                f"and it doesn't here; install what it is tested with: {TESTED}. "
+                f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
+            )
+
+
+def _texts(code: types.CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, types.CodeType):
+            yield from _texts(constant)
 
 
 def _require_tensorflow_backend() -> None:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tf_adasum.collectives.dtypes import FLOATS
 from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
 
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 # Where a scale and a message more cost more than a tensor has.
 LEAST_ELEMENTS = 1000
 
@@ -70,7 +70,7 @@ class Compression:
 
     def encodes_elements(self, num_elements: int, dtype: str) -> bool:
         """Returns whether a tensor of so many elements travels encoded."""
-        return dtype in _FLOATS and num_elements >= max(self.least_elements, 1)
+        return dtype in FLOATS and num_elements >= max(self.least_elements, 1)
 
     @classmethod
     def check(cls, compression: Any) -> None:
