@@ -6,6 +6,7 @@
 
 #include "cc/core/error.h"
 #include "cc/core/numbers.h"
+#include "cc/core/transport.h"
 
 namespace adasum {
 namespace {
@@ -56,7 +57,23 @@ void Backoff::PauseCold() {
   if (now - start_ < kYieldFor) {
     sched_yield();
   } else {
+    LookWhoHasLeft();
     std::this_thread::sleep_for(kSleep);
+  }
+}
+
+void Backoff::LookWhoHasLeft() {
+  // What it sent before may have come meanwhile: the caller looks once more.
+  if (left_ != nullptr) {
+    throw Error(
+        ErrorCode::kUnavailable,
+        std::string("Waited in ") + what_ + " for rank " + std::to_string(left_->rank) +
+            ", which takes part in nothing more: it ended, or its communicator was closed or "
+            "broke, in the midst of an operation. Look at that rank's log.");
+  }
+  for (int i = 0; i < num_watched_; ++i) {
+    const Watched& each = watched_[i];
+    if (each.transport->HasLeft(each.peer)) left_ = &each;
   }
 }
 
@@ -66,7 +83,7 @@ void Backoff::Check(Clock::time_point now) const {
   if (std::chrono::duration<double>(now - start_).count() > waits_.timeouts.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 "Waited " + InSeconds(waits_.timeouts.silence_seconds) + " in " + what_ +
-                    " for rank " + std::to_string(peer_) +
+                    " for rank " + std::to_string(rank_) +
                     ", which said nothing. Look at that rank's log; a longer limit is set by "
                     "TF_ADASUM_TIMEOUT_SECONDS.");
   }

@@ -62,17 +62,26 @@ inline void Relax() {
 #endif
 }
 
+class Transport;
+
 // One wait. Call Pause() in a loop until the awaited thing is there, and Restart() if a part of it
 // is.
 class Backoff {
  public:
-  // `what` names the wait in the error; it must outlive this object.
-  Backoff(const WaitControl& waits, const char* what, int peer)
-      : waits_(waits), what_(what), peer_(peer) {}
+  // `what` names the wait in the error, and `rank` whom it is for; `what` must outlive this object.
+  Backoff(const WaitControl& waits, const char* what, int rank)
+      : waits_(waits), what_(what), rank_(rank) {}
+
+  // Ends the wait when this peer has left (Transport::HasLeft), which errors call `rank`. For up to
+  // two of them.
+  void Watch(Transport* transport, int peer, int rank) {
+    watched_[num_watched_++] = {transport, peer, rank};
+  }
 
   // Returns after a pause that grows from nothing to 100 microseconds, so that a wait of
   // microseconds costs no context switch and a wait of seconds costs no core. Throws
-  // DeadlineExceeded past the timeout, Unavailable once cancelled and Interrupted if the thread is.
+  // DeadlineExceeded past the timeout, Unavailable once cancelled or one who is watched has left,
+  // and Interrupted if the thread is.
   void Pause() {
     // The clock is read only once the wait is no longer hot: most waits end before.
     if (++num_pauses_ <= waits_.hot_pauses) return Relax();
@@ -81,12 +90,21 @@ class Backoff {
   void Restart() { num_pauses_ = 0; }
 
  private:
+  struct Watched {
+    Transport* transport;
+    int peer, rank;
+  };
+
   void PauseCold();
   void Check(std::chrono::steady_clock::time_point now) const;
+  void LookWhoHasLeft();
 
   const WaitControl& waits_;
   const char* what_;
-  int peer_;
+  int rank_;
+  Watched watched_[2];
+  int num_watched_ = 0;
+  const Watched* left_ = nullptr;  // who has
   int64_t num_pauses_ = 0;
   std::chrono::steady_clock::time_point start_;
 };

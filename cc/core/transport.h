@@ -147,6 +147,15 @@ class Transport {
   // come, which nobody looks at, and nothing else of anybody. Does not wait.
   virtual void Conclude(const std::vector<int>& /*peers*/, int64_t /*num_bytes*/) {}
 
+  // Tells all others, beside the order of messages, that this rank takes part in nothing more, so
+  // that their waits for it end (HasLeft). No message of this rank's follows. Waits for seconds at
+  // most. Any number of calls.
+  virtual void Leave() {}
+
+  // Whether the peer takes part in nothing more: what has not come from it never does. Never waits;
+  // several threads may ask at once.
+  virtual bool HasLeft(int /*peer*/) { return false; }
+
   // Whether bytes handed to Exchange have to lie in Workspace memory, or where Locate finds them;
   // the same on all ranks. Which peers read them there, CanRead says.
   virtual bool requires_workspace() const { return false; }

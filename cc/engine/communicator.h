@@ -118,6 +118,7 @@ class Communicator {
   bool OthersHaveBegun() const { return is_owned_ && (is_joining_ || queue_.has_under_way()); }
   // Throws unless this is the process that made the communicator.
   void CheckHome() const;
+  // For the owner of the engine, or when there can be none any more.
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
   Error ClosedError() const;
 

@@ -35,6 +35,7 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   if (standing != Standing::kScattered) AwaitUnderWay(reason ? kShutdownSeconds : 0);
   if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
   if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
+  if (reason) transport_->Leave();  // for whom the notice has not reached, or could not be sent
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_) broken_ = ClosedError();
@@ -83,10 +84,12 @@ Communicator::Standing Communicator::Stop(double seconds) {
 
 void Communicator::FailAll(const Error& error, Standing standing) {
   std::deque<Request> failed;
+  bool breaks = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (standing_ == Standing::kTogether) {
       standing_ = standing;
+      breaks = standing == Standing::kScattered;
       broken_ = Error(ErrorCode::kUnavailable,
                       std::string("This communicator can't be used any more; restart the ranks, "
                                   "from the last checkpoint. It broke with: ") +
@@ -94,6 +97,9 @@ void Communicator::FailAll(const Error& error, Standing standing) {
     }
     failed = queue_.TakeAll();
   }
+  // So that nobody waits for this rank in its turn. Whoever waited in vain for the same rank as
+  // this one finds that out by itself, and says so rather than this.
+  if (breaks && error.code() != ErrorCode::kDeadlineExceeded) transport_->Leave();
   for (const Request& request : failed) request.done(&error);
 }
 

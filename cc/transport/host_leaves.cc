@@ -24,6 +24,7 @@ std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, const LeafNum
   const HostEnds wanted{numbers.CountOf(processes.rank()), num_on_host, kMostEnds, false, false};
   auto ends = ConnectHostEnds(processes, first_on_host, wanted, waits);
   if (ends.empty()) return nullptr;
+  for (const auto& end : ends) end->LeaveWith(&processes);
   return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(first_on_host), std::move(ends)));
 }
 

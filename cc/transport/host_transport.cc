@@ -36,7 +36,10 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
   ShmTransport::Pending shm(shm_.get(), local_send, local_recv);
   MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv,
                             memory);
-  Backoff backoff(waits_, "an exchange", recv.num_bytes > 0 ? recv.peer : send.peer);
+  Backoff backoff(waits_, "an exchange",
+                  mpi_->world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
+  if (send.num_bytes > 0) backoff.Watch(this, send.peer, mpi_->world_rank(send.peer));
+  if (recv.num_bytes > 0) backoff.Watch(this, recv.peer, mpi_->world_rank(recv.peer));
   // Both at once: one side may go through memory, the other over the network.
   for (bool shm_done = false, mpi_done = false;;) {
     shm_done = shm_done || shm.Progress();

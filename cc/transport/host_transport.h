@@ -80,6 +80,13 @@ class HostTransport : public Transport {
   }
   void LendTensors(bool are_lent) override { shm_->LendTensors(are_lent); }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
+  void Leave() override {
+    shm_->Leave();
+    mpi_->Leave();
+  }
+  bool HasLeft(int peer) override {
+    return IsShared(peer, 0) ? shm_->HasLeft(index_on_host_[peer]) : mpi_->HasLeft(peer);
+  }
   bool requires_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }

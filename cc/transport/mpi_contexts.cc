@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "cc/core/error.h"
-#include "cc/core/transport.h"
 #include "cc/transport/mpi_world.h"
 
 namespace adasum {
@@ -43,7 +42,7 @@ MpiContexts::MpiContexts(MPI_Comm comm) {
   int is_known = 0;
   CheckMpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &largest, &is_known), "MPI_Comm_get_attr");
   constexpr int kLeastAllowed = 32767;  // by the standard
-  limit_ = static_cast<int>((int64_t{is_known ? *largest : kLeastAllowed} + 1) / kMaxLanes);
+  limit_ = static_cast<int>((int64_t{is_known ? *largest : kLeastAllowed} + 1) / kTagsOfContext);
 }
 
 int MpiContexts::Take() {

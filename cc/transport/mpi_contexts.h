@@ -1,5 +1,7 @@
 // The numbers that keep the messages of a process' groups apart: MPI tags begin with them.
 //
+// The tags of a number are those of its lanes, and one more, for a rank that leaves (Leave).
+//
 // A receiver chooses its own number for each group and tells the members, since MPI compares tags
 // where messages arrive. So processes need not agree on a number: groups of different
 // communicators may be made at once, and a number is given back without asking anybody. (An MPI
@@ -21,7 +23,12 @@
 #include <set>
 #include <vector>
 
+#include "cc/core/transport.h"
+
 namespace adasum {
+
+// How many tags each number has.
+constexpr int kTagsOfContext = kMaxLanes + 1;
 
 // Messages that nobody looks at, to be received whenever they come.
 class LastMessages {

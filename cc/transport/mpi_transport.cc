@@ -1,9 +1,11 @@
 #include "cc/transport/mpi_transport.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "cc/core/error.h"
@@ -25,6 +27,7 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<Member> 
                            const WaitControl& waits, bool wants_device_memory)
     : world_(std::move(world)),
       members_(std::move(members)),
+      have_left_(new std::atomic<bool>[members_.size()]()),
       waits_(waits),
       takes_device_memory_(MpiTakesDeviceMemory(wants_device_memory)) {
   auto self = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
@@ -41,6 +44,43 @@ void MpiTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
     last->Expect(world_->comm(), members_[peer].world_rank, Tag(rank_, 0), num_bytes);
   }
   world_->contexts().GiveBack(members_[rank_].context, std::move(last));
+  is_concluded_ = true;
+}
+
+void MpiTransport::Leave() {
+  if (is_concluded_ || std::exchange(has_left_, true)) return;
+  std::vector<MPI_Request> requests;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    requests.push_back(MPI_REQUEST_NULL);
+    MPI_Isend(nullptr, 0, MPI_BYTE, members_[peer].world_rank, LeaveTag(peer), world_->comm(),
+              &requests.back());
+  }
+  // What has no bytes goes at once, but for the connection that it may have to wait for.
+  constexpr auto kLimit = std::chrono::seconds(2);
+  const auto end = std::chrono::steady_clock::now() + kLimit;
+  int done = 0;
+  while (MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                     MPI_STATUSES_IGNORE) == MPI_SUCCESS &&
+         done == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  for (MPI_Request& request : requests) {
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+}
+
+bool MpiTransport::HasLeft(int peer) {
+  if (have_left_[peer]) return true;
+  int is_there = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  // Taken out in the same step: several threads may look.
+  const int code = MPI_Improbe(members_[peer].world_rank, LeaveTag(rank_), world_->comm(),
+                               &is_there, &message, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS || is_there == 0) return have_left_[peer];
+  MPI_Mrecv(nullptr, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+  have_left_[peer] = true;
+  return true;
 }
 
 int MpiTransport::Tag(int receiver, int lane) const {
@@ -48,7 +88,11 @@ int MpiTransport::Tag(int receiver, int lane) const {
     throw Error(ErrorCode::kInternal, "Expected a lane below " + std::to_string(kMaxLanes) +
                                           ". Received: " + std::to_string(lane));
   }
-  return members_[receiver].context * kMaxLanes + lane;
+  return members_[receiver].context * kTagsOfContext + lane;
+}
+
+int MpiTransport::LeaveTag(int receiver) const {
+  return members_[receiver].context * kTagsOfContext + kMaxLanes;
 }
 
 void MpiTransport::Post(const Recv& recv, int64_t part_bytes,
@@ -179,20 +223,22 @@ std::unique_ptr<Transfer> MpiTransport::Start(const Recv& recv) {
 }
 
 const void* MpiTransport::Exchange(const Send& send, const Recv& recv) {
-  const int peer = recv.num_bytes > 0 ? recv.peer : send.peer;
   if (HasPosted()) {
-    Await(posted_.front(), peer);
+    Await(posted_.front(), send, recv);
     posted_.pop_front();
   } else {
     Pending pending(this, send, recv, Memory::kCallers);
-    Await(pending, peer);
+    Await(pending, send, recv);
   }
   return recv.bytes;
 }
 
-void MpiTransport::Await(Pending& pending, int peer) const {
+void MpiTransport::Await(Pending& pending, const Send& send, const Recv& recv) {
   // Polled rather than waited for: MPI_Waitall has no limit.
-  Backoff backoff(waits_, "an MPI exchange", peer);
+  Backoff backoff(waits_, "an MPI exchange",
+                  world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
+  if (send.num_bytes > 0) backoff.Watch(this, send.peer, world_rank(send.peer));
+  if (recv.num_bytes > 0) backoff.Watch(this, recv.peer, world_rank(recv.peer));
   while (!pending.Progress()) backoff.Pause();
 }
 

@@ -32,7 +32,7 @@ class MpiTransport : public Transport {
   // Messages above 1 GiB go as several. Lanes may be used by several threads at once.
   void SendRecv(const Send& send, const Recv& recv) override {
     Pending pending(this, send, recv, Memory::kOwnIfShort);
-    Await(pending, recv.num_bytes > 0 ? recv.peer : send.peer);
+    Await(pending, send, recv);
   }
   const void* Exchange(const Send& send, const Recv& recv) override;
   // By one thread, and lane 0 only.
@@ -48,6 +48,10 @@ class MpiTransport : public Transport {
   bool HasArrived() override;
   bool TakesDeviceMemory(int) const override { return takes_device_memory_; }
   void Conclude(const std::vector<int>& peers, int64_t num_bytes) override;
+  // Not after Conclude: what was sent then may meet another group. Whoever waits was told before.
+  void Leave() override;
+  bool HasLeft(int peer) override;
+  int world_rank(int peer) const { return members_[peer].world_rank; }
 
   // MPI counts in int.
   static constexpr int64_t kMostBytes = int64_t{1} << 30;
@@ -90,17 +94,20 @@ class MpiTransport : public Transport {
  private:
   class Started;
 
-  void Await(Pending& pending, int peer) const;
+  void Await(Pending& pending, const Send& send, const Recv& recv);
   // Of a message that rank `receiver` of the group gets.
   int Tag(int receiver, int lane) const;
+  int LeaveTag(int receiver) const;
   void Post(const Send& send, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
   void Post(const Recv& recv, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
 
   std::shared_ptr<MpiWorld> world_;
   std::vector<Member> members_;
+  const std::unique_ptr<std::atomic<bool>[]> have_left_;  // of each member, as far as it was seen
   const WaitControl& waits_;
   const bool takes_device_memory_;
   int rank_ = -1;
+  bool is_concluded_ = false, has_left_ = false;
   std::atomic<bool> has_abandoned_{false};
   std::atomic<int> num_started_{0};  // of Start, and not done
   std::deque<Pending> posted_;       // last, as they tell this transport what they abandon

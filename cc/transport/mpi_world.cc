@@ -59,9 +59,10 @@ MpiWorld::MpiWorld(MPI_Comm comm, std::function<void()> leave)
 
 int MpiWorld::BeforeFinalize(MPI_Comm, int, void* raw, void*) {
   MpiWorld* world = static_cast<MpiWorld*>(raw);
-  if (world->is_ending_ || !world->home_.IsHere()) return MPI_SUCCESS;
-  // The last group may end meanwhile, and the world with it.
-  const std::shared_ptr<MpiWorld> kept = world->shared_from_this();
+  if (!world->home_.IsHere()) return MPI_SUCCESS;
+  // The last group may end meanwhile, and the world with it, if it has not begun to.
+  const std::shared_ptr<MpiWorld> kept = world->weak_from_this().lock();
+  if (kept == nullptr) return MPI_SUCCESS;
   try {
     world->leave_();
   } catch (const std::exception&) {
@@ -75,7 +76,6 @@ int MpiWorld::BeforeFinalize(MPI_Comm, int, void* raw, void*) {
 
 MpiWorld::~MpiWorld() {
   if (!MpiIsUsable()) return;
-  is_ending_ = true;
   contexts_.Drain(0);
   MPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
   MPI_Comm_free_keyval(&keyval_);

@@ -39,7 +39,6 @@ class MpiWorld : public std::enable_shared_from_this<MpiWorld> {
   MPI_Comm comm_;
   const std::function<void()> leave_;
   int keyval_ = MPI_KEYVAL_INVALID;
-  bool is_ending_ = false;
   MpiContexts contexts_;
   HomeProcess home_;
   int rank_ = 0;

@@ -12,30 +12,12 @@
 #include "cc/arena/arena.h"
 #include "cc/core/error.h"
 #include "cc/transport/peer_bytes.h"
+#include "cc/transport/shm_file.h"
 
 namespace adasum {
 
-// One direction between two ranks: holds one piece of a message at a time. The sender writes the
-// first line (and the payload), the receiver the second. A message of up to 48 bytes travels
-// with the counter that announces it, in one cache line.
-struct ShmBox {
-  static constexpr int64_t kBytes = 16384;
-  static constexpr int64_t kLine = 64;
-  static constexpr int64_t kPieceBytes = kBytes - kLine - 2 * sizeof(uint64_t);
-
-  std::atomic<uint64_t> num_taken;
-  char padding[kLine - sizeof(uint64_t)];
-  std::atomic<uint64_t> num_put;
-  int64_t num_bytes;
-  char payload[kPieceBytes];
-};
-static_assert(sizeof(ShmBox) == ShmBox::kBytes, "boxes lie side by side");
-static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");
-
 namespace {
 
-// The start of every file: its token.
-constexpr int64_t kHeaderBytes = 4096;
 constexpr int64_t kPageBytes = 4096;
 
 int64_t RoundUp(int64_t num_bytes, int64_t unit) { return (num_bytes + unit - 1) / unit * unit; }
@@ -52,54 +34,13 @@ struct FileOffset {
 };
 constexpr int64_t kInArena = -1;
 
-struct FileAddress {
-  int fd = -1;  // -1: there is none
-  uint64_t token = 0;
-};
-
-// Where a peer's memory is.
-struct ShmAddress {
-  int64_t pid = 0;
-  FileAddress file;
-  FileAddress arena;
-  int64_t token_address = 0;  // in that process
-};
-
-ShmAddress ParseAddress(const std::string& text, int peer) {
-  std::istringstream in(text);
-  ShmAddress address;
-  in >> address.pid >> address.file.fd >> address.file.token;
-  in >> address.arena.fd >> address.arena.token >> address.token_address;
-  if (!in || address.pid <= 0 || address.file.fd < 0) {
-    RefuseBytes(peer, "an address of its memory", text);
-  }
-  return address;
-}
-
-// Throws Internal if it can't be opened or is not what its address says.
-std::unique_ptr<SharedMemory> OpenFile(int64_t pid, const FileAddress& address,
-                                       SharedMemory::Pages pages, int64_t least_bytes, int peer) {
-  std::unique_ptr<SharedMemory> memory = SharedMemory::OpenOf(pid, address.fd, pages);
-  if (memory->size() < least_bytes) {
-    RefuseBytes(peer, "a file of " + std::to_string(least_bytes) + " bytes or more",
-                std::to_string(memory->size()));
-  }
-  uint64_t found = 0;
-  std::memcpy(&found, memory->base(), sizeof(found));
-  if (found != address.token) {
-    throw Error(ErrorCode::kInternal,
-                "Process " + std::to_string(pid) + " here is not rank " + std::to_string(peer));
-  }
-  return memory;
-}
-
 }  // namespace
 
 ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
     : rank_(rank), names_(size), waits_(waits), token_(RandomToken()), peers_(size) {
   std::iota(names_.begin(), names_.end(), 0);
   own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
-  std::memcpy(own_->base(), &token_, sizeof(token_));
+  FileHeader::Of(*own_)->token = token_;
   newest_begin_ = newest_end_ = WorkspaceBegin();
   peers_[rank].process = ProcessMemory(getpid(), rank);
 }
@@ -232,10 +173,21 @@ bool ShmTransport::HasArrived() {
   });
 }
 
+void ShmTransport::Leave() { FileHeader::Of(*own_)->has_left.store(1, std::memory_order_release); }
+
+bool ShmTransport::HasLeft(int peer) {
+  if (processes_ != nullptr) return processes_->HasLeft(names_[peer]);
+  const SharedMemory* memory = peers_[peer].memory.get();
+  return memory != nullptr &&
+         FileHeader::Of(*memory)->has_left.load(std::memory_order_acquire) != 0;
+}
+
 void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
   Backoff backoff(waits_, "an exchange of shared memory",
                   names_[recv.num_bytes > 0 ? recv.peer : send.peer]);
+  if (send.num_bytes > 0) Watch(send.peer, &backoff);
+  if (recv.num_bytes > 0) Watch(recv.peer, &backoff);
   while (!pending.Progress()) pending.has_moved() ? backoff.Restart() : backoff.Pause();
 }
 
@@ -246,11 +198,13 @@ void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* recei
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
+    Watch(peer, &backoff);
     while (!TryPut(peer, bytes, num_bytes)) backoff.Pause();
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + size() - step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
+    Watch(peer, &backoff);
     for (;;) {
       num_received[peer] = TryTake(peer, received + peer * kSwapBytes, kSwapBytes);
       if (num_received[peer] != kNone) break;
@@ -280,7 +234,7 @@ const void* ShmTransport::Exchange(const Send& send, const Recv& recv) {
   SharedMemory& memory = *peers_[recv.peer].memory;
   memory.Follow(theirs.file_bytes);
   if (theirs.offset < 0 || theirs.offset > memory.size() - recv.num_bytes) {
-    RefuseBytes(recv.peer, "bytes of its file of " + std::to_string(memory.size()),
+    RefuseBytes(names_[recv.peer], "bytes of its file of " + std::to_string(memory.size()),
                 "an offset of " + std::to_string(theirs.offset));
   }
   return memory.base() + theirs.offset;

@@ -33,6 +33,8 @@ class ShmTransport : public Transport {
   void Connect(const std::vector<std::string>& addresses);
   // What errors call the ranks, where these are not all of the job.
   void NameRanks(std::vector<int> names) { names_ = std::move(names); }
+  // Where these are leaves of processes that `names` number: they leave with those.
+  void LeaveWith(Transport* processes) { processes_ = processes; }
   // Maps the arenas of all ranks. Returns false if one has none, or it can't be mapped; the ranks
   // share tensors if all of them say so.
   bool MapArenas(const std::vector<std::string>& addresses);
@@ -56,6 +58,8 @@ class ShmTransport : public Transport {
   void SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
                    int64_t* num_received) override;
   bool HasArrived() override;
+  void Leave() override;
+  bool HasLeft(int peer) override;
   int64_t ChunkBytes(int) const override { return kCachedBytes; }
   bool requires_workspace() const override { return true; }
   bool SharesTensors(int) const override { return shares_tensors_; }
@@ -122,9 +126,11 @@ class ShmTransport : public Transport {
   int64_t TryTake(int rank, void* bytes, int64_t most_bytes);
   static constexpr int64_t kNone = -1;
   int64_t WorkspaceBegin() const;
+  void Watch(int peer, Backoff* backoff) { backoff->Watch(this, peer, names_[peer]); }
 
   const int rank_;
   std::vector<int> names_;
+  Transport* processes_ = nullptr;
   const WaitControl& waits_;
   const uint64_t token_;  // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;

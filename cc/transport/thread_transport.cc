@@ -19,11 +19,12 @@ ThreadHub::ThreadHub(int size, const WaitControl& waits) : waits_(waits) {
 
 void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int from,
                           bool is_full) {
-  // Woken once a second to see whether the communicator was closed meanwhile.
-  constexpr auto kLook = std::chrono::seconds(1);
+  // Woken so often to see whether the communicator was closed meanwhile, or the wait interrupted.
+  constexpr auto kLook = std::chrono::milliseconds(50);
   const auto begin = std::chrono::steady_clock::now();
   while (inbox.from[from].is_full != is_full) {
     waits_.cancellation.ThrowIfCancelled();
+    if (IsInterrupted()) throw InterruptedError();
     inbox.changed.wait_for(lock, kLook);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (inbox.from[from].is_full != is_full && waited.count() > waits_.timeouts.silence_seconds) {

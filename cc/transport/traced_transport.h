@@ -45,6 +45,7 @@ class TracedTransport : public Transport {
     return inner_->AnyCanRead(ranks);
   }
   bool HasArrived() override { return inner_->HasArrived(); }
+  bool HasLeft(int peer) override { return inner_->HasLeft(peer); }
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }

@@ -200,6 +200,51 @@ TEST(LeavingIsLimited) {
   CHECK_TRUE(Is(waiting.Await(), ErrorCode::kUnavailable));
 }
 
+// Rank 0 has begun to meet the others, and then leaves: those that come later are told, and those
+// that wait for them in their turn. What fits into a message of its own has been told already.
+TEST(RankThatLeavesInTheMidstOfAWaitEndsTheWaitsOfTheOthers) {
+  for (int size : {2, 3, 5, 12}) {
+    for (int64_t length : {1, 4096}) {
+      Scope scope(std::to_string(size) + " ranks, " + std::to_string(length) + " values");
+      Ranks ranks(Wire::kSharedMemory, size, kLongSeconds, kLongSeconds);
+      CheckUsable(ranks, "before");
+      const std::vector<double> values(length, 1.0);
+      VectorRequest cut_short(ranks[0], "step", values);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ranks[0].Shutdown();
+      CHECK_TRUE(Is(cut_short.Await(), ErrorCode::kUnavailable));
+      ForEachRank(size, [&](int rank) {
+        if (rank == 0) return;
+        Ending ending = VectorRequest(ranks[rank], "step", values).Await();
+        if (!ending) ending = VectorRequest(ranks[rank], "next", values).Await();
+        CHECK_TRUE(Is(ending, ErrorCode::kUnavailable));
+        CHECK_TRUE(Contains(Describe(ending), "takes part in nothing more"));
+      });
+    }
+  }
+}
+
+// Rank 1 takes rank 0's last message so late that the notice of its end finds no room.
+TEST(WhomTheNoticeDoesNotReachIsToldAllTheSame) {
+  constexpr int kSize = 3;
+  Ranks ranks(Wire::kSharedMemory, kSize, kLongSeconds, kLongSeconds);
+  CheckUsable(ranks, "before");
+  ForEachRank(kSize, [&](int rank) {
+    Pending pending;
+    const auto run = [rank](RequestContext& context) {
+      char byte = 1;
+      if (rank == 0) context.transport.SendRecv({1, &byte, 1}, {1, nullptr, 0});
+      if (rank != 1) return;
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      context.transport.SendRecv({0, nullptr, 0}, {0, &byte, 1});
+    };
+    ranks[rank].Enqueue({RequestKey("slow", "slow"), run, pending.done()});
+    CHECK_EQ(Describe(pending.Await()), "");
+    if (rank == 0) return ranks[rank].Shutdown();
+    CHECK_TRUE(Is(VectorRequest(ranks[rank], "next", {1}).Await(), ErrorCode::kUnavailable));
+  });
+}
+
 TEST(CloseWhileRanksDisagree) {
   Ranks ranks(Wire::kSharedMemory, 2, kLongSeconds, kLongSeconds);
   VectorRequest mine(ranks[0], "mine", {1}), yours(ranks[1], "yours", {1});
