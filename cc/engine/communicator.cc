@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "cc/core/default_floats.h"
@@ -29,6 +30,12 @@ std::optional<Error> Run(const Request& request, RequestContext context) {
     return std::nullopt;
   } catch (const Error& error) {
     return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kResourceExhausted,
+                 "rank " + std::to_string(context.transport.rank()) + ": Expected memory for '" +
+                     request.key.name() +
+                     "'. Received: none from the system. Give the rank more memory, or reduce "
+                     "fewer or smaller tensors at a time.");
   } catch (const std::exception& exception) {
     return Error(ErrorCode::kInternal, exception.what());
   }
@@ -106,7 +113,9 @@ void Communicator::RunAndWait(Request request) {
     changed_.notify_all();
   }
   while (!outcome.AwaitFor(kLookForInterruptEvery)) {
-    if (IsInterrupted()) Interrupt();
+    if (!IsInterrupted()) continue;
+    Interrupt();
+    outcome.SetInterrupted();
   }
   outcome.ThrowIfFailed();
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "cc/core/backoff.h"
 #include "cc/core/error.h"
 
 namespace adasum {
@@ -31,8 +32,17 @@ class Outcome {
     return is_known_ || changed_.wait_for(lock, limit, [this] { return is_known(); });
   }
 
+  // That the waiting thread was told to end its wait, and has ended the request: this is what it
+  // throws then, however far the request had come.
+  void SetInterrupted() { is_interrupted_ = true; }
+
   // Once it is known.
   void ThrowIfFailed() const {
+    if (is_interrupted_) {
+      Error interrupted = InterruptedError();
+      if (error_ && error_->needs_memory_kept()) interrupted.SetNeedsMemoryKept();
+      throw interrupted;
+    }
     if (error_) throw *error_;
   }
 
@@ -40,6 +50,7 @@ class Outcome {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> error_;
+  bool is_interrupted_ = false;  // of the waiting thread
   std::atomic<bool> is_known_{false};
 };
 

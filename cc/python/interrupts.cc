@@ -22,10 +22,11 @@ bool TakeSignal() {
   if (!PyOS_InterruptOccurred()) return false;
   bool raises = false;
   try {
-    const py::module_ signal = py::module_::import("signal");
+    // Not `signal`, whose functions are Python's: other signals' handlers would run in them.
+    const py::module_ signal = py::module_::import("_signal");
     raises = signal.attr("getsignal")(signal.attr("SIGINT")).is(signal.attr("default_int_handler"));
   } catch (const py::error_already_set&) {
-    // Another signal's handler, or an interpreter that ends.
+    // An interpreter that ends.
   }
   if (!raises) PyErr_SetInterrupt();
   return raises;
@@ -48,6 +49,8 @@ bool IsMainThreadInterrupted() {
 }  // namespace
 
 void RaiseInterrupt() {
+  // Another thread's request may fail by it: the exception is the main thread's.
+  if (PyThread_get_thread_ident() != main_thread) return;
   if (!std::exchange(is_interrupted, false)) return;
   PyErr_SetInterrupt();
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();

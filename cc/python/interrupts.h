@@ -9,8 +9,9 @@ namespace adasum {
 // TensorFlow's. Called with the interpreter's lock, once.
 void WatchInterrupts();
 
-// Raises the KeyboardInterrupt that ended a wait; does nothing if none did. Not before TensorFlow's
-// call is back: it makes its own exception then, and would find this one in the way.
+// Raises the KeyboardInterrupt that ended a wait of this thread's; does nothing if none did. Not
+// before TensorFlow's call is back: it makes its own exception then, and would find this one in the
+// way.
 void RaiseInterrupt();
 
 }  // namespace adasum

@@ -181,7 +181,14 @@ PYBIND11_MODULE(_native, module) {
           py::arg("fortran_handle"), NoGil())
       .def("split", &PyCommunicator::Split, py::arg("color"), py::arg("key"), py::arg("name"),
            py::arg("options"), NoGil())
-      .def("close", &PyCommunicator::Close, NoGil())
+      .def("close",
+           [](PyCommunicator& self) {
+             {
+               const py::gil_scoped_release release;
+               self.Close();
+             }
+             RaiseInterrupt();  // which may have ended a wait there
+           })
       .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
            py::arg("reduction"), py::arg("name"))
       .def_property_readonly("id", &PyCommunicator::id)

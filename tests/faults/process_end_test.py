@@ -182,6 +182,85 @@ def test_ctrl_c_ends_a_wait(tmp_path):
     assert said.count("BROKEN") == 3
 
 
+# SIGINT while the main thread waits, and carries out what another thread waits for, or the other
+# way round. Then SIGTERM behind a SIGINT, for which the program has handlers.
+SIGNALS = """
+def send(after, number):
+    threading.Timer(after, os.kill, (os.getpid(), number)).start()
+
+def wait_for_the_other(part):
+    try:
+        total(part, "other")
+    except RuntimeError as error:
+        others.append(type(error).__name__)
+
+others = []
+spare = world.split(0)
+for main_is_first in (True, False) * 2:
+    part = world.split(0)
+    if world.rank == 0:
+        other = threading.Timer(0.3 if main_is_first else 0, wait_for_the_other, [part])
+        other.start()
+        time.sleep(0 if main_is_first else 0.3)
+        send(0.7, signal.SIGINT)
+        try:
+            total(part, "main")
+        except KeyboardInterrupt:
+            print("INTERRUPTED")
+        other.join()
+    # Nothing is left of the signal.
+    assert total(spare) == world.size
+
+if world.rank == 0:
+    def end(*_):
+        raise SystemExit(3)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, end)
+    send(0.3, signal.SIGINT)
+    send(0.8, signal.SIGTERM)
+else:
+    time.sleep(2)
+try:
+    total()
+    time.sleep(0.5)
+except SystemExit:
+    print("ENDED", *others)
+assert total() == world.size
+"""
+
+
+@pytest.mark.long
+def test_signals_are_the_main_threads(tmp_path):
+    said = _launch(tmp_path, SIGNALS).splitlines()
+    assert said.count("INTERRUPTED") == 4, said
+    assert said.count("ENDED" + 4 * " RuntimeError") == 1, said
+
+
+# Rank 0 ends while a thread of it waits for rank 1, which comes later.
+LEAVING = """
+part = world.split(0)
+def step():
+    adasum.allreduce_arrays(np.ones(10**5), "sum", part, "step")
+step()
+if world.rank == 0:
+    threading.Thread(target=step, daemon=True).start()
+    time.sleep(0.5)
+    sys.exit()
+time.sleep(2)
+try:
+    step()
+except RuntimeError as error:
+    print("SAID", error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("shared_memory", ["1", pytest.param("0", marks=pytest.mark.long)])
+def test_a_rank_that_ends_in_the_midst_of_a_wait_is_not_waited_for(tmp_path, shared_memory):
+    said = _launch(tmp_path, LEAVING, TF_ADASUM_SHARED_MEMORY=shared_memory)
+    (line,) = re.findall("^SAID (.*)$", said, re.MULTILINE)
+    assert "for rank 0, which takes part in nothing more" in line
+
+
 EVALUATING = """
 import keras
 
