@@ -7,7 +7,13 @@
 namespace adasum {
 
 absl::Status LookUpGroup(tensorflow::OpKernelContext* context, std::shared_ptr<Group>* group) {
-  const auto& handle = context->input(0).scalar<tensorflow::ResourceHandle>()();
+  const tensorflow::Tensor& input = context->input(0);
+  if (input.NumElements() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Expected the handle of one communicator. Received: a tensor of shape ",
+                     input.shape().DebugString(), "."));
+  }
+  const auto& handle = input.flat<tensorflow::ResourceHandle>()(0);
   absl::StatusOr<CommunicatorResource*> resource = handle.GetResource<CommunicatorResource>();
   if (!resource.ok()) return resource.status();
   *group = (*resource)->group();

@@ -1,5 +1,9 @@
 // The ops as TensorFlow's graphs see them: names, attributes, shapes.
+//
+// Those of a communicator are distributed communication: in a graph TensorFlow makes Internal of
+// other ops' Unavailable, which is how users hear that a rank has ended.
 
+#include "cc/ops/group_shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -10,12 +14,21 @@ namespace {
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
+// Kernels check it too, but shapes come first.
+absl::Status CheckReplicas(int num_inputs, int num_tensors) {
+  if (num_inputs % num_tensors == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Expected as many tensors of each replica: a multiple of num_tensors = ", num_tensors,
+      " inputs. Received: ", num_inputs, "."));
+}
+
 // inputs[1 + replica * num_tensors + tensor] -> outputs[tensor], which has the shape of all
 // replicas' tensors.
 absl::Status AllreduceShapes(InferenceContext* context) {
   int num_inputs, num_tensors;
   TF_RETURN_IF_ERROR(context->GetAttr("num_inputs", &num_inputs));
   TF_RETURN_IF_ERROR(context->GetAttr("num_tensors", &num_tensors));
+  TF_RETURN_IF_ERROR(CheckReplicas(num_inputs, num_tensors));
   for (int tensor = 0; tensor < num_tensors; ++tensor) {
     auto shape = context->input(1 + tensor);
     for (int i = 1 + tensor + num_tensors; i <= num_inputs; i += num_tensors) {
@@ -63,6 +76,7 @@ absl::Status RowsShapes(InferenceContext* context, int first_input) {
 absl::Status SparseAllreduceShapes(InferenceContext* context) {
   const int num_tensors = context->num_outputs() / 2;
   const int num_inputs = (context->num_inputs() - 2) / 2;
+  TF_RETURN_IF_ERROR(CheckReplicas(num_inputs, num_tensors));
   for (int i = 0; i < num_tensors; ++i) {
     context->set_output(i, context->Vector(InferenceContext::kUnknownDim));
     context->set_output(num_tensors + i, ShapeOfRows(context, context->input(2 + num_inputs + i)));
@@ -105,7 +119,8 @@ REGISTER_OP("AdasumAllreduce")
     .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(AllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<AllreduceShapes>)
     .Doc(
         "Reduces a list of tensors over all replicas of all ranks, each tensor by itself; with a "
         "local_reduction first by that inside every host, then by the reduction across hosts. "
@@ -127,7 +142,8 @@ REGISTER_OP("AdasumMeasuredAllreduce")
     .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(MeasuredAllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<MeasuredAllreduceShapes>)
     .Doc(
         "As AdasumAllreduce. norms: for each tensor the squared norm of the result before it is "
         "rounded, and the sum of the squared norms of all leaves; of the hosts' results with a "
@@ -150,7 +166,8 @@ REGISTER_OP("AdasumCompressedAllreduce")
     .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(AllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<AllreduceShapes>)
     .Doc(
         "Reduces a list of tensors over all replicas of all ranks, each tensor by itself, that "
         "travel encoded. residuals: variables in the host's memory, of what encoding lost of each "
@@ -172,7 +189,8 @@ REGISTER_OP("AdasumSparseAllreduce")
     .Attr("replica_counts: list(int) = []")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(SparseAllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<SparseAllreduceShapes>)
     .Doc(
         "Reduces tensors of which every replica has some rows, over all replicas of all ranks, "
         "each tensor by itself. dense_rows: how many rows each tensor has. Inputs are those of the "
@@ -188,7 +206,8 @@ REGISTER_OP("AdasumBroadcast")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(BroadcastShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<BroadcastShapes>)
     .Doc(
         "Replaces a list of tensors by the root's. is_root: whether this rank is the root, for the "
         "gradient.");
@@ -202,7 +221,8 @@ REGISTER_OP("AdasumAllgather")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(AllgatherShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<AllgatherShapes>)
     .Doc(
         "Joins each tensor's rows of all ranks, in the order of the ranks. begins: for each tensor "
         "the row at which this rank's are found.");
@@ -217,7 +237,8 @@ REGISTER_OP("AdasumAlltoall")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(AlltoallShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<AlltoallShapes>)
     .Doc(
         "Deals the rows of each tensor to the ranks: splits holds how many each gets, and is empty "
         "for as many for each. received: how many rows came from each rank.");
@@ -233,7 +254,8 @@ REGISTER_OP("AdasumReduceScatter")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(ReduceScatterShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<ReduceScatterShapes>)
     .Doc(
         "Reduces each tensor over all ranks and leaves each rank its share of the rows. num_ranks: "
         "of the communicator, for the gradient.");
@@ -243,7 +265,8 @@ REGISTER_OP("AdasumBarrier")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<tensorflow::shape_inference::NoOutputs>)
     .Doc("Done when all ranks have come to it.");
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The ops of exchanges in which not all ranks take part alike, as TensorFlow's graphs see them.
 
+#include "cc/ops/group_shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -47,7 +48,8 @@ REGISTER_OP("AdasumDeadlineAllreduce")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(DeadlineAllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<DeadlineAllreduceShapes>)
     .Doc(
         "Reduces a list of tensors, each by its own reduction, without the chunks that are not "
         "there in time, on all ranks alike. left_out: what of this rank's tensors is not in the "
@@ -66,7 +68,8 @@ REGISTER_OP("AdasumPartialAllreduce")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(PartialAllreduceShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<PartialAllreduceShapes>)
     .Doc(
         "Reduces a list of tensors, each by its own reduction, over a group of ranks that changes "
         "from call to call. Unless it waits, who is late is counted with its last "
@@ -78,7 +81,8 @@ REGISTER_OP("AdasumPartialReset")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::NoOutputs)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<tensorflow::shape_inference::NoOutputs>)
     .Doc(
         "What this rank has contributed to rounds of groups counts as zero from now on. restarts: "
         "and ranks wait for each other in the next call, as in the first.");
@@ -94,7 +98,8 @@ REGISTER_OP("AdasumUploads")
     .Attr("tensor_name: string")
     .Attr("caller_waits: bool = false")
     .SetIsStateful()
-    .SetShapeFn(UploadsShapes)
+    .SetIsDistributedCommunication()
+    .SetShapeFn(GroupShapes<UploadsShapes>)
     .Doc(
         "The sum of tensors over the ranks that upload theirs, at all ranks; zero where none does. "
         "num_uploads: how many did.");

@@ -24,7 +24,13 @@ class UploadsOp : public RequestOp {
     UploadTensors tensors;
     tensors.name = name();
     tensors.dtype = ToDType(input_type(2));
-    tensors.uploads = context->input(1).scalar<bool>()();
+    const Tensor& uploads = context->input(1);
+    if (uploads.NumElements() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected one bool, whether this rank uploads. Received: a tensor of shape ",
+                       uploads.shape().DebugString(), "."));
+    }
+    tensors.uploads = uploads.flat<bool>()(0);
     for (int i = 0; i < num_tensors_; ++i) {
       const Tensor& input = context->input(2 + i);
       tensors.shapes.push_back(ToShape(input.shape()));

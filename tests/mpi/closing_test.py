@@ -83,6 +83,25 @@ def test_others_are_told_who_closed(is_dropped):
         _check_world("told")
 
 
+@pytest.mark.parametrize("in_function", [False, True])
+def test_an_op_says_so_by_unavailable(in_function):
+    """In a graph, too, where TensorFlow would make another error of it."""
+    world = adasum.world()
+    part = world.split(0)
+
+    def total():
+        return adasum.allreduce(tf.ones([3]), "sum", part, "after")
+
+    total()
+    if world.rank == world.size - 1:
+        part.close()
+    else:
+        with pytest.raises(tf.errors.UnavailableError, match="has closed this communicator"):
+            (tf.function(total) if in_function else total)()
+        part.close()
+    _check_world("told by an op")
+
+
 def test_ranks_close_in_any_order():
     world = adasum.world()
     for first in range(min(world.size, 3)):
