@@ -77,6 +77,11 @@ std::shared_ptr<const Plan> MakePlan(const AllreduceTensors& tensors) {
                 "Expected tensors in host memory for a local reduction. Received: tensors on a "
                 "GPU. Run the op on the CPU.");
   }
+  if (tensors.device != nullptr && !spec.across->WorksOnDevice()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "Expected tensors in host memory for the reduction " + spec.Text() +
+                    ". Received: tensors on a GPU. Run the op on the CPU.");
+  }
   Segments segments(NumElements(tensors.shapes));
   const int64_t enclosed_bytes = EnclosedBytes(tensors, spec, segments);
   return std::make_shared<const Plan>(Plan{spec, RequestKey(tensors.name, Signature(tensors, spec)),

@@ -93,6 +93,7 @@ void Hierarchy::ReduceOwnRun(const Reduction& reduction, const StageTensors& ten
   SquaredNorms* const norms = tensors.norms == nullptr ? nullptr : tensors.norms + run.begin;
   ReduceInBlocks({tensors.dtype, segments, inputs, outputs, norms},
                  {reduction, *across_, tensors.arithmetic, scratch_->across});
+  tensors.arithmetic.Finish();  // peers of this host read it next
 }
 
 void Hierarchy::SpreadOwnRun(const StageTensors& tensors) {

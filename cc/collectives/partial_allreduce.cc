@@ -60,7 +60,7 @@ Request PartialAllreduceRequest(PartialTensors tensors) {
   Request request{key, std::move(run), nullptr};
   request.run_alone = [call](RequestContext& context) {
     PartialRounds& rounds = RoundsOf(context);
-    if (!rounds.is_late()) return false;
+    if (!rounds.is_late() || !rounds.Fits(*call)) return false;
     CpuArithmetic arithmetic(KernelsOf(context.topology.instruction_set), false);
     rounds.TakeLate(*call, arithmetic);
     return true;

@@ -90,6 +90,11 @@ void PartialRounds::Run(const std::vector<int>& group, const std::vector<const v
   }
 }
 
+bool PartialRounds::Fits(const PartialTensors& call) const {
+  return call.dtype == contribution_.dtype && call.shapes == contribution_.shapes &&
+         call.reductions == contribution_.reductions && call.group_size == contribution_.group_size;
+}
+
 void PartialRounds::TakeLate(const PartialTensors& call, Arithmetic& arithmetic) {
   *call.num_behind = num_behind();
   Contribute(call);

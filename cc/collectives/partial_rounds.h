@@ -30,7 +30,10 @@ class PartialRounds {
   void RunWith(const PartialTensors& call, RequestContext& context);
   // The next round, in place of a call that has not come. There has been one before.
   void RunWithout(RequestContext& context);
-  // What a late call gets: the newest result since the last call and its own tensors, combined.
+  // Whether the tensors are those of the calls before: a late call meets nobody who would compare.
+  bool Fits(const PartialTensors& call) const;
+  // What a late call gets: the newest result since the last call and its own tensors, combined. It
+  // fits.
   void TakeLate(const PartialTensors& call, Arithmetic& arithmetic);
 
   // What was contributed counts as zero from now on, and results are forgotten.

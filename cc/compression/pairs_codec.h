@@ -30,9 +30,10 @@ class PairsCodec : public TypedCodec<T> {
   int64_t EncodedBytes(int64_t n) const override {
     // One number of 32 bits says that there is no place.
     if (n >= kNoPlace) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "Expected parts of less than 2^32 - 1 values where places travel. Received: " +
-                      std::to_string(n) + ". Split the tensor, or use more ranks.");
+      throw Error::Common(
+          ErrorCode::kInvalidArgument,
+          "Expected parts of less than 2^32 - 1 values where places travel. Received: " +
+              std::to_string(n) + ". Split the tensor, or use more ranks.");
     }
     return NumPairs(n) * static_cast<int64_t>(sizeof(uint32_t) + sizeof(T));
   }

@@ -52,9 +52,9 @@ class Sketch : public TypedCodec<T> {
 
   int64_t EncodedBytes(int64_t n) const override {
     if (n >= int64_t{1} << 32) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "Expected parts of less than 2^32 values for a sketch. Received: " +
-                      std::to_string(n) + ". Split the tensor, or use more ranks.");
+      throw Error::Common(ErrorCode::kInvalidArgument,
+                          "Expected parts of less than 2^32 values for a sketch. Received: " +
+                              std::to_string(n) + ". Split the tensor, or use more ranks.");
     }
     if (n == 0) return 0;
     return kSeedBytes + (TableSize(n) + NumKept(n)) * static_cast<int64_t>(sizeof(T));

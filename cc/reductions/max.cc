@@ -9,6 +9,7 @@ class Max : public Reduction {
  public:
   const char* name() const override { return "max"; }
   bool Supports(DType) const override { return true; }
+  bool WorksOnDevice() const override { return false; }
   void Combine(const Meeting& meeting) const override {
     meeting.arithmetic.Max(meeting.dtype, meeting.pieces);
   }

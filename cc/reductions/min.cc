@@ -9,6 +9,7 @@ class Min : public Reduction {
  public:
   const char* name() const override { return "min"; }
   bool Supports(DType) const override { return true; }
+  bool WorksOnDevice() const override { return false; }
   void Combine(const Meeting& meeting) const override {
     meeting.arithmetic.Min(meeting.dtype, meeting.pieces);
   }

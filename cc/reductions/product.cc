@@ -9,6 +9,7 @@ class Product : public Reduction {
  public:
   const char* name() const override { return "product"; }
   bool Supports(DType) const override { return true; }
+  bool WorksOnDevice() const override { return false; }
   void Combine(const Meeting& meeting) const override {
     meeting.arithmetic.Multiply(meeting.dtype, meeting.pieces);
   }

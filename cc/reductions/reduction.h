@@ -34,6 +34,8 @@ class Reduction {
 
   virtual const char* name() const = 0;
   virtual bool Supports(DType dtype) const = 0;
+  // Whether CudaArithmetic does what Combine asks of it.
+  virtual bool WorksOnDevice() const { return true; }
 
   // Whether Combine looks at meeting.moments. Then it is a weighted sum of whole segments with the
   // Weights of these moments: so is a whole tree, and its weights follow from the leaves' moments.

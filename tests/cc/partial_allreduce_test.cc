@@ -117,6 +117,23 @@ TEST(InTimeItIsTheReductionOfTheGroup) {
   });
 }
 
+// Nobody but itself could tell: it would combine its tensors with a result of other ones.
+TEST(LateCallOfOtherShapesIsRefused) {
+  ForEachWorld({2}, [](Wire wire, int size) {
+    Ranks ranks(wire, size);
+    const std::vector<double> values{1, 2, 3, 4};
+    ForEachRank(size, [&](int rank) { CallPartial(ranks[rank], values); });
+    CHECK_EQ(Describe(CallPartial(ranks[0], values).ending), "");
+    for (const std::vector<double>& others :
+         {std::vector<double>{7}, std::vector<double>(5000, 7)}) {
+      const PartialResult late = CallPartial(ranks[1], others);
+      CHECK_TRUE(Is(late.ending, ErrorCode::kInvalidArgument));
+      CHECK_TRUE(Contains(Describe(late.ending), "to be the same operation on every rank"));
+    }
+    CHECK_EQ(Describe(CallPartial(ranks[1], values).ending), "");
+  });
+}
+
 // The first call of all, and then rank 0 three more.
 TEST(NobodyWaitsForALateRank) {
   ForEachWorld({2}, [](Wire wire, int size) {
