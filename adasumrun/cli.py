@@ -23,6 +23,7 @@ from adasumrun import (
     advise,
     answering_hosts,
     argument_types,
+    inputs,
     mpirun,
     process_tree,
     requests,
@@ -46,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_closed_streams()
     options = _parse(argv)
     try:
-        _check_input(options)
+        inputs.check(options)
         path = mpirun.find()
     except mpirun.LaunchError as error:
         print(f"adasumrun: {error}", file=sys.stderr)
@@ -281,12 +282,3 @@ def _open_closed_streams() -> None:
             opened = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(opened, True)
             setattr(sys, name, open(opened, "w" if wanted else "r", closefd=False))
-
-
-def _check_input(options: argparse.Namespace) -> None:
-    """Refuses a terminal for --stdin=0: mpirun, in a session of its own, does not read from it."""
-    if options.stdin != "none" and sys.stdin.isatty():
-        raise mpirun.LaunchError(
-            "expected a pipe or a file on stdin for --stdin=0. Received: a terminal. "
-            "Say: cat | adasumrun --stdin=0 ..."
-        )

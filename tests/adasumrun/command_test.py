@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from adasumrun import cli, hosts, mpirun
+from adasumrun import cli, hosts, inputs, mpirun
 
 CORES = hosts.physical_cores()
 RANK_THREADS = [cli.sys.executable, "-m", "adasumrun.rank_threads"]
@@ -143,9 +143,24 @@ def test_a_terminal_is_no_input(monkeypatch):
     opened, terminal = os.openpty()
     with os.fdopen(opened), os.fdopen(terminal) as stdin:
         monkeypatch.setattr(cli.sys, "stdin", stdin)
-        cli._check_input(cli._parse(["sh"]))
+        inputs.check(cli._parse(["sh"]))
         with pytest.raises(mpirun.LaunchError, match="Received: a terminal"):
-            cli._check_input(cli._parse(["--stdin=0", "sh"]))
+            inputs.check(cli._parse(["--stdin=0", "sh"]))
+
+
+@pytest.mark.parametrize("words", ["python", "python3.11 -", "/usr/bin/python3 -u", "python -uB -"])
+def test_a_script_on_stdin_is_refused(words):
+    """Ranks would find an empty one, and end well."""
+    with pytest.raises(mpirun.LaunchError, match=f"Received: {words}"):
+        inputs.check(cli._parse(words.split()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["python x.py", "python -c pass", "python -m x -", "python -V", "python -Wonce x", "sh"],
+)
+def test_what_has_its_script_elsewhere_is_not_refused(words):
+    inputs.check(cli._parse(words.split()))
 
 
 def test_further_arguments_of_mpirun(monkeypatch):

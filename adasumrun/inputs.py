@@ -1,0 +1,38 @@
+"""What ranks find on stdin: nothing, or on rank 0 what is piped into adasumrun."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+
+from adasumrun import mpirun
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuses what would read nothing from stdin, and wait or end for want of it.
+
+    Raises:
+        mpirun.LaunchError: `--stdin=0` and a terminal: mpirun, in a session of its own, does not
+            read from it. Or a Python without a script, which would find an empty one, and end as if
+            it had done its work.
+    """
+    if options.stdin != "none" and sys.stdin.isatty():
+        raise mpirun.LaunchError(
+            "expected a pipe or a file on stdin for --stdin=0. Received: a terminal. "
+            "Say: cat | adasumrun --stdin=0 ..."
+        )
+    if _reads_its_script(options.program):
+        raise mpirun.LaunchError(
+            "expected a program that does not come on stdin, which ranks find empty. Received: "
+            f"{' '.join(options.program)}. Write the script to a file, or pass it by python -c"
+        )
+
+
+def _reads_its_script(program: list[str]) -> bool:
+    name, *arguments = program
+    if not re.fullmatch(r"python[0-9.]*", os.path.basename(name)):
+        return False
+    # -u, -B and their like take no value; what does is followed by a script, or is one.
+    return all(re.fullmatch(r"-|-[bBdEIOPqsSuv]+", each) for each in arguments)
