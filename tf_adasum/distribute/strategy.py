@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import weakref
 from collections.abc import Sequence
 
 import keras
@@ -27,6 +28,7 @@ from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
+from tf_adasum.distribute.variables import native_variable
 
 _log = logging.getLogger("tf_adasum")
 
@@ -51,8 +53,8 @@ class AdasumStrategy(tf.distribute.Strategy):
       What you write yourself, `model.save` after `fit` too, write on rank 0.
     * Logs are those of all replicas at the end of an epoch and of `evaluate`; during an epoch they
       are the rank's own: stop training by them as you like, but don't set a learning rate by them.
-    * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise each
-      replica keeps its own, and rank 0's are saved.
+    * `BatchNormalization(synchronized=True)` keeps moving statistics equal; otherwise they are
+      each replica's own in a step, and their mean from the end of an epoch on.
     * `tf.IndexedSlices` (gradients of embeddings) are exchanged as rows, unless the variable's
       reduction is none of adasum, mean and sum, or `local_reduction` comes first.
     * `jit_compile=True` compiles forward and backward pass; "auto" means no XLA here.
@@ -239,7 +241,10 @@ class AdasumStrategy(tf.distribute.Strategy):
         """
         plan = self.reduction_policy.assign([_described(variable) for variable in variables])
         for variable, row in zip(variables, plan):
-            self._decided[_key(variable)] = (row.path, row.reduction)
+            key = _key(variable)
+            if key not in self._decided:  # models may come and go
+                weakref.finalize(native_variable(variable), self._decided.pop, key, None)
+            self._decided[key] = (row.path, row.reduction)
         return plan
 
     def check_made_here(self, optimizer: keras.optimizers.Optimizer) -> None:

@@ -6,6 +6,7 @@ import functools
 
 from tf_adasum.keras_hooks import (
     batch_shares,
+    batch_statistics,
     begun_fits,
     callback_files,
     callback_turns,
@@ -28,6 +29,7 @@ from tf_adasum.keras_hooks import (
     idle_assignments,
     idle_gradients,
     idle_sums,
+    lone_fits,
     loss_scale,
     losses,
     made_variables,
@@ -53,6 +55,7 @@ from tf_adasum.keras_hooks import (
 _HOOKS = (
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
+    batch_statistics,
     # Before those that ask other ranks when training begins.
     begun_fits,
     calls,
@@ -78,6 +81,7 @@ _HOOKS = (
     idle_assignments,
     idle_gradients,
     idle_sums,
+    lone_fits,
     loss_scale,
     losses,
     made_variables,

@@ -1,0 +1,52 @@
+"""A model that was made outside of the scope is trained by each rank alone; rank 0 says so, once.
+
+It is no error: a rank may train a model of its own. But most often a line stands outside of
+`with strategy.scope():`, and the ranks would train as many models.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import keras
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+
+require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
+
+_log = logging.getLogger("tf_adasum")
+
+
+def install() -> None:
+    """Lets `fit` look whose model it trains."""
+    original = TensorFlowTrainer.fit
+
+    @functools.wraps(original)
+    def fit(self, *args, **kwargs):
+        # In a callback it is meant: one rank has it do something beside the training.
+        if calls.current() is None and not isinstance(
+            self.distribute_strategy.extended, HookedExtended
+        ):
+            _say_once(self)
+        return original(self, *args, **kwargs)
+
+    TensorFlowTrainer.fit = fit
+
+
+def _say_once(model: keras.Model) -> None:
+    if _said or world().size == 1 or world().rank > 0:
+        return
+    _said.append(True)
+    _log.warning(
+        "fit trains the model %r on each rank by itself, since it was made outside of the scope() "
+        "of an AdasumStrategy. Make and compile it inside, and all ranks train one model.",
+        model.name,
+    )
+
+
+_said: list[bool] = []
