@@ -184,3 +184,11 @@ def test_what_is_no_weighted_sum_is_refused_before_the_first_step(by_rule):
 def test_what_is_no_codec_is_told():
     with pytest.raises(TypeError, match=r"codecs as compression\. Received: 0\.01"):
         tf_adasum.wrap(keras.optimizers.SGD(0.1), compression=0.01)
+
+
+def test_it_is_told_that_nothing_travels_in_one_process(caplog):
+    model, number = compiled(2, momentum, "delta", settings={"compression": CODECS["sign"]})
+    x, y = examples(4 * number)
+    model.fit(x, y, verbose=0)
+    said = [record for record in caplog.records if "nothing travels" in record.getMessage()]
+    assert len(said) == (world().size == 1)

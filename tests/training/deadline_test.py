@@ -203,3 +203,26 @@ def test_other_reductions_are_refused():
         return
     with pytest.raises(ValueError, match=r"to which a part that is left out is zero"):
         model.fit(x, y, batch_size=len(x), verbose=0)
+
+
+class Subclass(keras.Model):
+    """Its variables have no paths for TensorFlow."""
+
+    def __init__(self):
+        super().__init__(name="net")
+        self.dense = keras.layers.Dense(1, name="dense", kernel_initializer="ones", use_bias=False)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+@pytest.mark.parametrize("settings", [{}, deadline()])
+def test_rules_go_by_keras_paths(settings):
+    """Of equal gradients Adasum makes their mean, of orthogonal ones their sum."""
+    replicas = strategy(1, reductions=[("^net/dense/", "mean")])
+    with replicas.scope():
+        model = Subclass()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(1.0), "gradient", **settings), "mae")
+    size = world().size
+    model.fit(np.eye(size, dtype=np.float32), -np.ones((size, 1)), batch_size=size, verbose=0)
+    np.testing.assert_allclose(model.dense.kernel, np.full((size, 1), 1 - 1 / size), rtol=1e-6)

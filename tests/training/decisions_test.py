@@ -245,3 +245,31 @@ def test_no_message_in_the_midst_of_an_epoch_without_need(monkeypatch):
         assert (few, asked, many, asked_more) == (many, few + 2, few, few + 6)
         # May one stop? At the begin; at the epoch's begin and end; the logs; the last turn.
         assert few == 6
+
+
+class OfTheGuide(keras.Model):
+    """Keras' guide has a train_step return what each of `self.metrics` has."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predicted = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=predicted)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        for metric in self.metrics:
+            metric.update_state(*((loss,) if metric.name == "loss" else (y, predicted)))
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_metrics_in_the_logs_of_a_train_step_are_those_of_all_rows(num_local):
+    """Though replicas have unlike numbers of rows."""
+    with strategy(num_local).scope():
+        inputs = keras.Input((1,))
+        model = OfTheGuide(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(inputs))
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.0)), "mse", metrics=["mae"])
+    rows = 2 * model.distribute_strategy.num_replicas_in_sync + 1
+    y = np.arange(2 * rows, dtype=np.float32)[:, np.newaxis] ** 2
+    logs = model.fit(np.ones_like(y), y, batch_size=rows, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(logs["mae"], [np.mean(y)], rtol=1e-6)

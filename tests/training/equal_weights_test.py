@@ -286,3 +286,15 @@ def test_a_rate_that_one_rank_sets_alone(mode, caplog):
     said = [line for line in lines(caplog) if "learning_rate' differed" in line]
     assert len(said) == (world().rank == 0 and world().size > 1)
     assert all(f"on rank {LAST} from rank 0's" in line for line in said)
+
+
+def test_rank_0_alone_has_new_weights_in_a_frozen_layer(caplog):
+    """As where it alone loads a backbone."""
+    with strategy(1).scope():
+        frozen = keras.layers.Dense(3, trainable=False, name="frozen")
+        model = keras.Sequential([keras.Input((4,)), frozen, keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    frozen.set_weights([each + float(world().rank == 0) for each in frozen.get_weights()])
+    begin(model)
+    assert_equal_on_ranks(model.weights)
+    check_said(caplog, 1, "frozen/kernel' and 1 more of")

@@ -106,3 +106,16 @@ def test_a_saved_model_has_it(tmp_path, wrapped):
     assert loaded.get_config() == model.optimizer.get_config()
     for got, expected in zip(loaded.variables, model.optimizer.variables, strict=True):
         np.testing.assert_array_equal(got.numpy(), expected.numpy())
+
+
+def test_layers_without_decay_are_named_as_for_keras_optimizers():
+    """By a part of the path that TensorFlow has in its variables' names."""
+    body, head = (
+        keras.layers.Dense(1, kernel_initializer="ones", name=n) for n in ("body", "head")
+    )
+    keras.Sequential([keras.Input((1,)), body, head])
+    optimizer = lars()
+    optimizer.exclude_from_weight_decay(var_names=["head"])
+    optimizer.apply([tf.zeros([1, 1])] * 2, [body.kernel, head.kernel])
+    assert float(head.kernel[0, 0]) == 1
+    assert float(body.kernel[0, 0]) < 1

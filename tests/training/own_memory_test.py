@@ -129,3 +129,27 @@ def test_fit_draws_from_random_as_keras_does(num_local):
     random.seed(5)
     model.fit(x, x[:, :1], batch_size=BATCH, verbose=0)
     assert random.random() == expected
+
+
+class InATuple(keras.utils.PyDataset):
+    """Inputs of two kinds, and no targets."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return ((np.full((4, 1), index, np.float32), np.full((4, 1), 10, np.float32)),)
+
+
+def in_a_tuple():
+    yield from (InATuple()[index] for index in range(2))
+
+
+@pytest.mark.parametrize("make_data", [InATuple, in_a_tuple])
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_inputs_alone_stay_in_their_tuple(make_data, num_local):
+    with strategy(num_local).scope():
+        inputs = [keras.Input((1,)), keras.Input((1,))]
+        model = keras.Model(inputs, keras.layers.Add()(inputs))
+    values = model.predict(make_data(), steps=2, verbose=0)
+    np.testing.assert_array_equal(np.unique(values), [10, 11])

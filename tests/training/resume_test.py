@@ -163,3 +163,31 @@ def test_keras_own_backup_gives_all_replicas_the_slots_of_one():
         saved, restored = everywhere(own), everywhere(given)  # by rank and local replica
         assert not (saved == saved[0, 0]).all() or saved.shape[:2] == (1, 1)
         np.testing.assert_array_equal(restored, np.broadcast_to(saved[0, 0], saved.shape))
+
+
+class Evaluates(keras.callbacks.Callback):
+    """Looks how good the model is before it is trained."""
+
+    def __init__(self, data):
+        super().__init__()
+        self._data = data
+
+    def on_train_begin(self, logs=None):
+        self.model.evaluate(**self._data, verbose=0)
+
+
+def test_a_callback_before_it_may_evaluate():
+    def begin():
+        return begun(1, momentum, mode="gradient", kind="arrays")
+
+    straight, data = begin()
+    evaluates = Evaluates(data)
+    fit(straight, data, evaluates)
+    folder = shared_path("evaluated before")
+    first, data = begin()
+    with pytest.raises(Interruption):
+        fit(first, data, evaluates, backup(folder, save_freq=2), Interrupt(2))
+    barrier()
+    resumed, data = begin()
+    fit(resumed, data, evaluates, backup(folder))
+    check_same(resumed, straight)

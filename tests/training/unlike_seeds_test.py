@@ -33,11 +33,25 @@ class Seen(keras.metrics.Metric):
         return tf.reduce_sum(self.counts)
 
 
+class When(Seen):
+    """In which step of the epoch each example was seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.step = self.add_variable((), "zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.step.assign_add(1.0)
+        numbers = tf.cast(tf.reshape(y_true, [-1]), tf.int32)
+        seen = tf.reduce_sum(tf.one_hot(numbers, NUMBER), axis=0)
+        self.counts.assign_add(tf.convert_to_tensor(self.step) * seen)
+
+
 class Batches(keras.utils.PyDataset):
     """Global batches, which Keras puts in an order by Python's `random`."""
 
-    def __init__(self, x, y, batch_size):
-        super().__init__()
+    def __init__(self, x, y, batch_size, **options):
+        super().__init__(**options)
         self._parts = [
             (x[first : first + batch_size], y[first : first + batch_size])
             for first in range(0, len(x), batch_size)
@@ -94,9 +108,9 @@ def seed_by_rank():
     keras.utils.set_random_seed(100 + world().rank)
 
 
-def counting_model(replicas):
+def counting_model(replicas, kind=Seen):
     with replicas.scope():
-        seen = Seen()
+        seen = kind()
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
         model.compile(tf_adasum.wrap(keras.optimizers.SGD(1e-6)), "mse", metrics=[seen])
     return model, seen
@@ -233,3 +247,24 @@ def test_unlike_batch_sizes_are_told(caplog):
     model.fit(*numbered(), batch_size=3 * size * (1 + rank), verbose=0)
     line = f"fit: rank 1 was given batch_size={6 * size}, and rank 0 batch_size={3 * size}. "
     assert caplog.text.count(line) == (rank == 0 and size > 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_rank_may_train_another_model_in_a_callback(workers):
+    """The order of batches goes on as before: all ranks train on the same one in a step."""
+    model, when = counting_model(strategy(1), When)
+    batch = 5 * world().size
+    data = Batches(*numbered(), batch, workers=workers)
+
+    def train_alone(epoch, logs):
+        if epoch == 0 and world().rank == 0:
+            alone = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+            alone.compile("sgd", "mse")
+            alone.fit(np.ones((8, 1)), np.ones((8, 1)), verbose=0)
+
+    other = keras.callbacks.LambdaCallback(on_epoch_end=train_alone)
+    model.fit(data, epochs=3, shuffle=True, verbose=0, callbacks=[other])
+    steps = when.counts.numpy()
+    of_batches = [steps[begin : begin + batch] for begin in range(0, NUMBER, batch)]
+    np.testing.assert_array_equal(steps, np.concatenate([[s[0]] * len(s) for s in of_batches]))
+    assert sorted(s[0] for s in of_batches) == list(range(1, len(of_batches) + 1))

@@ -13,12 +13,13 @@ import tensorflow as tf
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.own_variables import common_state
+from tf_adasum.keras_hooks.made_to_train import made_to_train
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 
 def variables_that_agree(model: keras.Model) -> list[keras.Variable]:
-    """The trainable variables, and what is no replica's own of the optimizers."""
-    variables = list(model.trainable_variables)
+    """What was made to be trained, frozen or not, and what of the optimizers all replicas share."""
+    variables = made_to_train(model)
     for optimizer in optimizers_of(model):
         variables += common_state(optimizer)
     return variables

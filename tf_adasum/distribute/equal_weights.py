@@ -33,7 +33,7 @@ class _Row(NamedTuple):
     """What a rank tells the others; each field is an int64.
 
     Attributes:
-        kind: digest of the number, shapes and dtypes of the variables.
+        kind: digest of the number, shapes and dtypes of the variables, and which are trained.
         now: digest of their values.
         common: the digest when all ranks' were last equal; 0 if they never were compared.
         steps_taken: of a round of local steps, in which weights differ by design.
@@ -97,7 +97,7 @@ class EqualWeights:
         """
         variables = variables_that_agree(model)
         digests = [digest(first_copy(native_variable(variable))) for variable in variables]
-        kind = digest_of_all([(variable.dtype, tuple(variable.shape)) for variable in variables])
+        kind = digest_of_all([(v.dtype, tuple(v.shape), v.trainable) for v in variables])
         common = self._common.get(model, 0)
         taken = steps_taken(model)
         mine = _Row(kind, digest_of_all(digests), common, taken, epoch, asked_epoch, restored)
@@ -119,8 +119,8 @@ class EqualWeights:
         if others:
             raise ValueError(
                 f"rank {me}: Expected the same model on all ranks when {when}. Received: variables "
-                f"on {ranks_in_words(others)} whose number, shapes or dtypes are not rank 0's. "
-                "Build and compile the same model on all ranks"
+                f"on {ranks_in_words(others)} whose number, shapes or dtypes are not rank 0's, or "
+                "frozen ones that are not there. Build, freeze and compile alike on all ranks"
             )
         if rows[0].restored:
             return
@@ -183,8 +183,9 @@ class EqualWeights:
         if self._communicator.rank == 0:
             _log.warning(
                 "%s: %s of %d variables differed on %s from rank 0's, with which all go on. Load "
-                "or set weights on all ranks, or call tf_adasum.broadcast_variables; a train_step "
-                "that changes weights for a while must assign them back, not subtract.",
+                "or set weights on all ranks, and give all ranks the same callbacks, or call "
+                "tf_adasum.broadcast_variables; a train_step that changes weights for a while must "
+                "assign them back, not subtract.",
                 *(when, what, len(variables), ranks_in_words(others)),
             )
 

@@ -18,12 +18,14 @@ def in_own_memory(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same data, in memory of TensorFlow's wherever Python functions make some of them."""
     if not any(type_ in _PYTHON for node in nodes(dataset) for type_ in operation_types(node)):
         return dataset
-    return dataset.map(_copied)
+    # `map` hands over what is in a tuple, of one as well.
+    is_tuple = isinstance(dataset.element_spec, tuple)
 
+    def copied(*elements):
+        copies = tf.nest.map_structure(_copy, elements, expand_composites=True)
+        return copies if is_tuple else copies[0]
 
-def _copied(*elements):
-    copies = tf.nest.map_structure(_copy, elements, expand_composites=True)
-    return copies if len(elements) > 1 else copies[0]  # `map` hands over what is in a tuple
+    return dataset.map(copied)
 
 
 def _copy(tensor: tf.Tensor) -> tf.Tensor:

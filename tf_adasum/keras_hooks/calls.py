@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -52,6 +53,8 @@ class Call:
         callbacks: the outermost `CallbackList` that has had a turn; None before.
         at_end: what is done when the call ends, also by an exception.
         has_data: whether the iterator over the data to train on was made.
+        first_iterator: the epoch iterator that was made first, over the call's own data; held by
+            whoever made it.
         asks_each_batch: whether a rank may want to stop in the midst of an epoch.
     """
 
@@ -65,6 +68,7 @@ class Call:
         self.shares_data = True
         self.stops = False
         self.has_data = False
+        self.first_iterator: weakref.ref | None = None
         self.asks_each_batch = False
         self.callbacks: keras.callbacks.CallbackList | None = None
         self.at_end = contextlib.ExitStack()

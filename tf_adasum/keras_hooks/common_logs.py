@@ -26,13 +26,29 @@ def install() -> None:
 
     @functools.wraps(original)
     def get_common(self, logs):
-        result = original(self, logs)
+        result = _of_metrics(self, logs, original)
         call = calls.current()
         if call is None or call.model is not self or call.in_turn or call.communicator is None:
             return result
         return _averaged(result, call)
 
     TensorFlowTrainer._get_metrics_result_or_logs = get_common
+
+
+def _of_metrics(model: keras.Model, logs, original):
+    """What the model's metrics keep, where all logs are theirs.
+
+    Also where a `train_step` returns `{metric.name: metric.result() for metric in self.metrics}`,
+    as Keras' guide has it: the compiled metrics are a dictionary in it, which Keras does not look
+    into.
+    """
+    if not isinstance(logs, dict) or not any(isinstance(each, dict) for each in logs.values()):
+        return original(model, logs)
+    flat: dict = {}
+    for name, value in logs.items():
+        flat |= value if isinstance(value, dict) else {name: value}
+    result = original(model, flat)
+    return logs if result is flat else result
 
 
 def _averaged(logs, call: calls.Call):

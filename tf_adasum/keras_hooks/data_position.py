@@ -23,6 +23,7 @@ from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from tensorflow.python.eager import context as eager_context
 
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(TFEpochIterator, "__init__", "_enumerate_iterator", "_get_iterator")
@@ -47,6 +48,9 @@ def install() -> None:
         make(self, *args, **kwargs)
         self._adasum_progress = Progress(self, bool(kwargs.get("shuffle")))
         _made.latest = weakref.ref(self)
+        call = calls.current()
+        if call is not None and call.first_iterator is None:
+            call.first_iterator = _made.latest
 
     @functools.wraps(get)
     def get_and_note(self):
@@ -81,10 +85,12 @@ _made = _Made()
 def of_begun_fit() -> Progress | None:
     """Returns the progress of the `fit` whose callbacks begin; None if there is none.
 
-    Its iterator over the training data is then the one that was made last. This does not ask
-    `calls`: where no strategy was made, a call of `fit` may be older than the hooks.
+    Where no strategy was made, a call of `fit` may be older than the hooks: its iterator over the
+    training data is then the one that was made last.
     """
-    iterator = _made.latest() if _made.latest is not None else None
+    call = calls.current()
+    weak = _made.latest if call is None else call.first_iterator
+    iterator = weak() if weak is not None else None
     return None if iterator is None else iterator._adasum_progress
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import random
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters import py_dataset_adapter
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from tensorflow.python.eager import context as eager_context
 
 from tf_adasum.collectives.broadcast import broadcast
@@ -23,24 +28,44 @@ from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFEpochIterator, "__init__")
 require_hooks(py_dataset_adapter, "random")
+require_hooks(py_dataset_adapter.OrderedEnqueuer, "_run")
+require_hooks(PyDatasetAdapter, "_finite_generator")
+require_reads(PyDatasetAdapter._finite_generator, "random")
+require_reads(py_dataset_adapter.OrderedEnqueuer._run, "random")
 require_reads(eager_context.Context._set_global_seed, "_seed")
 require_hooks(eager_context, "context", "global_seed")
 
 
-class _Shuffling:
-    """Stands in for the module `random` where Keras orders the batches of a `PyDataset`."""
+class _Shuffling(threading.local):
+    """Stands in for the module `random` where Keras orders the batches of a `PyDataset`.
 
-    def __init__(self):
-        self.generator = random
+    Attributes:
+        generator: by what this thread orders them.
+    """
+
+    generator: Any = random
 
     def __getattr__(self, name):
         return getattr(self.generator, name)
 
+    @contextlib.contextmanager
+    def by(self, generator: Any) -> Iterator[None]:
+        """Inside, this thread orders them by a generator."""
+        before, self.generator = self.generator, generator
+        try:
+            yield
+        finally:
+            self.generator = before
+
+
+_shuffling = _Shuffling()
+
 
 def install() -> None:
     """Lets `TFEpochIterator` and `py_dataset_adapter` shuffle by rank 0's seeds."""
+    py_dataset_adapter.random = _shuffling
+    _keep_generators()
     original = TFEpochIterator.__init__
-    shuffling = py_dataset_adapter.random = _Shuffling()
 
     @functools.wraps(original)
     def make_in_order(self, distribute_strategy=None, *args, **kwargs):
@@ -49,7 +74,6 @@ def install() -> None:
         if not kwargs.get("shuffle"):
             original(self, distribute_strategy, *args, **kwargs)
             return
-        shuffling.generator = random
         with contextlib.ExitStack() as stack:
             if has_ranks:
                 # Keras itself draws from `random` for these only.
@@ -57,10 +81,43 @@ def install() -> None:
                 seed, order = _of_rank_0(extended.communicator, in_python)
                 stack.enter_context(_global_seed(seed))
                 if in_python:
-                    shuffling.generator = random.Random(order)
+                    stack.enter_context(_shuffling.by(random.Random(order)))
             original(self, distribute_strategy, *args, **kwargs)
 
     TFEpochIterator.__init__ = make_in_order
+
+
+def _keep_generators() -> None:
+    """Lets every adapter order by the generator that was in force when it was made.
+
+    A callback of one rank may train a model of its own meanwhile.
+    """
+    make, batches_of = PyDatasetAdapter.__init__, PyDatasetAdapter._finite_generator
+    run = py_dataset_adapter.OrderedEnqueuer._run
+
+    @functools.wraps(make)
+    def make_and_keep(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self._adasum_generator = _shuffling.generator
+        if self.enqueuer is not None:
+            self.enqueuer._adasum_generator = _shuffling.generator
+
+    @functools.wraps(batches_of)
+    def in_order(self):
+        batches = batches_of(self)
+        with _shuffling.by(self._adasum_generator):
+            first = list(itertools.islice(batches, 1))  # it shuffles before the first
+        yield from first
+        yield from batches
+
+    @functools.wraps(run)
+    def run_in_order(self):  # on a thread of its own
+        with _shuffling.by(self._adasum_generator):
+            run(self)
+
+    PyDatasetAdapter.__init__ = make_and_keep
+    PyDatasetAdapter._finite_generator = in_order
+    py_dataset_adapter.OrderedEnqueuer._run = run_in_order
 
 
 def _of_rank_0(communicator: Communicator, in_python: bool) -> tuple[int | None, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
@@ -51,6 +52,7 @@ class DeadlineExchange(Exchange):
         self._allreduces: dict[Communicator, DeadlineAllreduce] = {}
         self._own_replicas = OwnReplicas()
         self._left_out: dict[int, tf.Variable] = {}
+        self._weights: Sequence[keras.Variable] = ()
         self._num_local = 1
         self._tally = None
 
@@ -73,6 +75,7 @@ class DeadlineExchange(Exchange):
                 )
                 for each in variables
             }
+        self._weights = list(variables)
         self._tally = make_plain_zeros([4])  # all steps, those of LeftOut, the sum, the most
 
     @override
@@ -148,7 +151,12 @@ class DeadlineExchange(Exchange):
         self._tally.assign(tf.stack(new))
 
     def _reductions(self, strategy, variables: Sequence) -> list[str]:
-        return [str(row.reduction) for row in strategy.register_variables(variables)]
+        # A step has TensorFlow's variables, which don't know their paths.
+        rows = strategy.register_variables(self._weights)
+        by_variable = {
+            id(native_variable(each)): str(row.reduction) for each, row in zip(self._weights, rows)
+        }
+        return [by_variable[id(native_variable(each))] for each in variables]
 
     def _allreduce_of(self, strategy: AdasumStrategy) -> DeadlineAllreduce:
         communicator = strategy.extended.communicator

@@ -11,6 +11,7 @@ from keras import ops
 from typing_extensions import override
 
 from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.distribute.variables import native_variable
 
 
 @keras.saving.register_keras_serializable("tf_adasum")
@@ -82,7 +83,7 @@ class LARS(keras.optimizers.Optimizer):
         # Here, since a step sees TensorFlow's variables, which don't know their paths.
         self._adapted = [not self._is_excluded(variable) for variable in variables]
         self._decays = [
-            self.decay_in_step if self._use_weight_decay(variable) else 0.0
+            self.decay_in_step if self._use_weight_decay(native_variable(variable)) else 0.0
             for variable in variables
         ]
 

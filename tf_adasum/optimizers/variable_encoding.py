@@ -75,6 +75,11 @@ class VariableEncoding:
             if codec is not None:
                 self._codecs[variable._unique_id] = codec
                 self._to_be_made.append((strategy, variable))
+        if self._codecs and strategy.extended.communicator.size == 1:
+            strategy.say_once(
+                "compression changes nothing where all replicas are in one process: nothing "
+                "travels. Start several ranks by adasumrun to see what it does."
+            )
         context = tf.distribute.get_replica_context()
         if context is None or context.strategy is not strategy:
             self._make()
