@@ -6,12 +6,15 @@ EarlyStopping sets them when it ends. `AdasumStrategy(check_every=K)` compares i
 
 from __future__ import annotations
 
+import inspect
+
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
-require_hooks(TensorFlowTrainer, "distribute_strategy")
+require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
+require_reads(inspect.unwrap(TensorFlowTrainer.fit), "_initial_epoch")
 
 
 def install() -> None:
