@@ -23,7 +23,7 @@ def check(options: argparse.Namespace) -> None:
             "expected a pipe or a file on stdin for --stdin=0. Received: a terminal. "
             "Say: cat | adasumrun --stdin=0 ..."
         )
-    if _reads_its_script(options.program):
+    if options.stdin == "none" and _reads_its_script(options.program):
         raise mpirun.LaunchError(
             "expected a program that does not come on stdin, which ranks find empty. Received: "
             f"{' '.join(options.program)}. Write the script to a file, or pass it by python -c"
@@ -31,8 +31,14 @@ def check(options: argparse.Namespace) -> None:
 
 
 def _reads_its_script(program: list[str]) -> bool:
+    """Whether it is a Python with no script behind its own options, or with `-` in its place."""
     name, *arguments = program
-    if not re.fullmatch(r"python[0-9.]*", os.path.basename(name)):
+    if not re.fullmatch(r"(python|pypy)[0-9.]*", os.path.basename(name)):
         return False
-    # -u, -B and their like take no value; what does is followed by a script, or is one.
-    return all(re.fullmatch(r"-|-[bBdEIOPqsSuv]+", each) for each in arguments)
+    rest = iter(arguments)
+    for each in rest:
+        if each in ("-X", "-W"):
+            next(rest, None)  # its value
+        elif not re.fullmatch(r"-[bBdEiIOPqsSuvx]+|-[XW].+", each):
+            return each == "-"
+    return True

@@ -64,16 +64,15 @@ void Backoff::PauseCold() {
 
 void Backoff::LookWhoHasLeft() {
   // What it sent before may have come meanwhile: the caller looks once more.
-  if (left_ != nullptr) {
+  if (left_ != nullptr && left_->transport != nullptr) {
     throw Error(
         ErrorCode::kUnavailable,
         std::string("Waited in ") + what_ + " for rank " + std::to_string(left_->rank) +
             ", which takes part in nothing more: it ended, or its communicator was closed or "
             "broke, in the midst of an operation. Look at that rank's log.");
   }
-  for (int i = 0; i < num_watched_; ++i) {
-    const Watched& each = watched_[i];
-    if (each.transport->HasLeft(each.peer)) left_ = &each;
+  for (const Watched* each : {&sender_, &receiver_}) {
+    if (each->transport != nullptr && each->transport->HasLeft(each->peer)) left_ = each;
   }
 }
 

@@ -72,11 +72,14 @@ class Backoff {
   Backoff(const WaitControl& waits, const char* what, int rank)
       : waits_(waits), what_(what), rank_(rank) {}
 
-  // Ends the wait when this peer has left (Transport::HasLeft), which errors call `rank`. For up to
-  // two of them.
-  void Watch(Transport* transport, int peer, int rank) {
-    watched_[num_watched_++] = {transport, peer, rank};
+  // Ends the wait when the peer whose message is awaited, or the one who has to take this rank's,
+  // has left (Transport::HasLeft). Errors call it `rank`.
+  void WatchSender(Transport* transport, int peer, int rank) { sender_ = {transport, peer, rank}; }
+  void WatchReceiver(Transport* transport, int peer, int rank) {
+    receiver_ = {transport, peer, rank};
   }
+  // It has taken all.
+  void ForgetReceiver() { receiver_ = {}; }
 
   // Returns after a pause that grows from nothing to 100 microseconds, so that a wait of
   // microseconds costs no context switch and a wait of seconds costs no core. Throws
@@ -91,8 +94,8 @@ class Backoff {
 
  private:
   struct Watched {
-    Transport* transport;
-    int peer, rank;
+    Transport* transport = nullptr;  // null for nobody
+    int peer = 0, rank = 0;
   };
 
   void PauseCold();
@@ -102,8 +105,7 @@ class Backoff {
   const WaitControl& waits_;
   const char* what_;
   int rank_;
-  Watched watched_[2];
-  int num_watched_ = 0;
+  Watched sender_, receiver_;
   const Watched* left_ = nullptr;  // who has
   int64_t num_pauses_ = 0;
   std::chrono::steady_clock::time_point start_;

@@ -35,7 +35,8 @@ void Communicator::End(std::optional<ShutdownReason> reason) {
   if (standing != Standing::kScattered) AwaitUnderWay(reason ? kShutdownSeconds : 0);
   if (reason && standing == Standing::kTogether) SendShutdownNotice(*reason);
   if (standing == Standing::kShutdown) ConcludeAfterShutdown(*transport_);
-  if (reason) transport_->Leave();  // for whom the notice has not reached, or could not be sent
+  // Not beside a notice, which says more, and comes behind what was sent before.
+  if (reason && standing == Standing::kScattered) transport_->Leave();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!broken_) broken_ = ClosedError();
@@ -63,7 +64,8 @@ void Communicator::SendShutdownNotice(ShutdownReason reason) {
   try {
     adasum::SendShutdownNotice(*transport_, reason);
   } catch (const Error&) {
-    // A rank that takes nothing more in has ended, or has timeouts of its own.
+    // A rank takes nothing more in: it has ended, or finds out later, as do those behind it.
+    transport_->Leave();
   }
 }
 

@@ -38,13 +38,17 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
                             memory);
   Backoff backoff(waits_, "an exchange",
                   mpi_->world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
-  if (send.num_bytes > 0) backoff.Watch(this, send.peer, mpi_->world_rank(send.peer));
-  if (recv.num_bytes > 0) backoff.Watch(this, recv.peer, mpi_->world_rank(recv.peer));
+  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer, mpi_->world_rank(recv.peer));
+  // Of what MPI sends and receives together it does not say which is done.
+  if (shared_send || recv.num_bytes == 0) {
+    backoff.WatchReceiver(this, send.peer, mpi_->world_rank(send.peer));
+  }
   // Both at once: one side may go through memory, the other over the network.
   for (bool shm_done = false, mpi_done = false;;) {
     shm_done = shm_done || shm.Progress();
     mpi_done = mpi_done || mpi.Progress();
     if (shm_done && mpi_done) return;
+    if (shared_send && shm.is_sent()) backoff.ForgetReceiver();
     !shm_done&& shm.has_moved() ? backoff.Restart() : backoff.Pause();
   }
 }

@@ -50,13 +50,14 @@ void MpiTransport::Conclude(const std::vector<int>& peers, int64_t num_bytes) {
 void MpiTransport::Leave() {
   if (is_concluded_ || std::exchange(has_left_, true)) return;
   std::vector<MPI_Request> requests;
+  auto own_context = std::make_unique<int>(members_[rank_].context);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     requests.push_back(MPI_REQUEST_NULL);
-    MPI_Isend(nullptr, 0, MPI_BYTE, members_[peer].world_rank, LeaveTag(peer), world_->comm(),
-              &requests.back());
+    MPI_Isend(own_context.get(), 1, MPI_INT, members_[peer].world_rank, LeaveTag(peer),
+              world_->comm(), &requests.back());
   }
-  // What has no bytes goes at once, but for the connection that it may have to wait for.
+  // So little goes at once, but for the connection that it may have to wait for.
   constexpr auto kLimit = std::chrono::seconds(2);
   const auto end = std::chrono::steady_clock::now() + kLimit;
   int done = 0;
@@ -68,6 +69,7 @@ void MpiTransport::Leave() {
   for (MPI_Request& request : requests) {
     if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
+  if (done == 0) own_context.release();  // MPI may still read it
 }
 
 bool MpiTransport::HasLeft(int peer) {
@@ -78,9 +80,12 @@ bool MpiTransport::HasLeft(int peer) {
   const int code = MPI_Improbe(members_[peer].world_rank, LeaveTag(rank_), world_->comm(),
                                &is_there, &message, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS || is_there == 0) return have_left_[peer];
-  MPI_Mrecv(nullptr, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-  have_left_[peer] = true;
-  return true;
+  int context = -1;
+  MPI_Mrecv(&context, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+  // It may be of a group that had this rank's number before, and not the peer's: a rank that leaves
+  // so never uses its own again.
+  if (context == members_[peer].context) have_left_[peer] = true;
+  return have_left_[peer];
 }
 
 int MpiTransport::Tag(int receiver, int lane) const {
@@ -237,8 +242,12 @@ void MpiTransport::Await(Pending& pending, const Send& send, const Recv& recv) {
   // Polled rather than waited for: MPI_Waitall has no limit.
   Backoff backoff(waits_, "an MPI exchange",
                   world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
-  if (send.num_bytes > 0) backoff.Watch(this, send.peer, world_rank(send.peer));
-  if (recv.num_bytes > 0) backoff.Watch(this, recv.peer, world_rank(recv.peer));
+  // Which of the two is done MPI does not say: most sends are at once.
+  if (recv.num_bytes > 0) {
+    backoff.WatchSender(this, recv.peer, world_rank(recv.peer));
+  } else {
+    backoff.WatchReceiver(this, send.peer, world_rank(send.peer));
+  }
   while (!pending.Progress()) backoff.Pause();
 }
 

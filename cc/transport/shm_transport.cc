@@ -186,9 +186,12 @@ void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
   Backoff backoff(waits_, "an exchange of shared memory",
                   names_[recv.num_bytes > 0 ? recv.peer : send.peer]);
-  if (send.num_bytes > 0) Watch(send.peer, &backoff);
-  if (recv.num_bytes > 0) Watch(recv.peer, &backoff);
-  while (!pending.Progress()) pending.has_moved() ? backoff.Restart() : backoff.Pause();
+  if (send.num_bytes > 0) backoff.WatchReceiver(this, send.peer, names_[send.peer]);
+  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer, names_[recv.peer]);
+  while (!pending.Progress()) {
+    if (pending.is_sent()) backoff.ForgetReceiver();
+    pending.has_moved() ? backoff.Restart() : backoff.Pause();
+  }
 }
 
 void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* received,
@@ -198,13 +201,13 @@ void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* recei
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
-    Watch(peer, &backoff);
+    backoff.WatchReceiver(this, peer, names_[peer]);
     while (!TryPut(peer, bytes, num_bytes)) backoff.Pause();
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + size() - step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
-    Watch(peer, &backoff);
+    backoff.WatchSender(this, peer, names_[peer]);
     for (;;) {
       num_received[peer] = TryTake(peer, received + peer * kSwapBytes, kSwapBytes);
       if (num_received[peer] != kNone) break;

@@ -92,6 +92,8 @@ class ShmTransport : public Transport {
     bool Progress();
     // Whether the last Progress has moved anything.
     bool has_moved() const { return has_moved_; }
+    // Whether the peer has room for all, or has taken it.
+    bool is_sent() const { return sent_bytes_ == send_.num_bytes; }
 
    private:
     void TrySend();
@@ -126,8 +128,6 @@ class ShmTransport : public Transport {
   int64_t TryTake(int rank, void* bytes, int64_t most_bytes);
   static constexpr int64_t kNone = -1;
   int64_t WorkspaceBegin() const;
-  void Watch(int peer, Backoff* backoff) { backoff->Watch(this, peer, names_[peer]); }
-
   const int rank_;
   std::vector<int> names_;
   Transport* processes_ = nullptr;

@@ -1,5 +1,6 @@
 """What adasumrun hands to mpirun: the command line and the environment of the ranks."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -148,7 +149,13 @@ def test_a_terminal_is_no_input(monkeypatch):
             inputs.check(cli._parse(["--stdin=0", "sh"]))
 
 
-@pytest.mark.parametrize("words", ["python", "python3.11 -", "/usr/bin/python3 -u", "python -uB -"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("python", "python3.11 -", "/usr/bin/python3 -u", "python -uB -", "python - --epochs 3"),
+        *("pypy3 -i", "python -X dev", "python -Wonce -"),
+    ],
+)
 def test_a_script_on_stdin_is_refused(words):
     """Ranks would find an empty one, and end well."""
     with pytest.raises(mpirun.LaunchError, match=f"Received: {words}"):
@@ -157,9 +164,13 @@ def test_a_script_on_stdin_is_refused(words):
 
 @pytest.mark.parametrize(
     "words",
-    ["python x.py", "python -c pass", "python -m x -", "python -V", "python -Wonce x", "sh"],
+    [
+        *("python x.py", "python -c pass", "python -m x -", "python -V", "python -Wonce x", "sh"),
+        *("python -X dev x.py -", "--stdin=0 python -", "python --version", "ipython x.py"),
+    ],
 )
-def test_what_has_its_script_elsewhere_is_not_refused(words):
+def test_what_has_its_script_elsewhere_is_not_refused(words, monkeypatch):
+    monkeypatch.setattr(inputs.sys, "stdin", io.StringIO())
     inputs.check(cli._parse(words.split()))
 
 

@@ -44,7 +44,7 @@ TEST(CloseEndsWhatWaits) {
 
 // The last rank leaves after one request; the others wait for it already, or come later.
 TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
-  for (int size : {2, 3, 5, 8}) {
+  for (int size : {2, 3, 5, 8, 9, 12}) {
     for (int kind = 0; kind < 4; ++kind) {
       const bool is_late = kind % 2 == 1, closes = kind / 2 == 1;
       Scope scope(std::to_string(size) + (is_late ? " ranks, late" : " ranks") +
@@ -72,6 +72,20 @@ TEST(RankThatLeavesEndsTheWaitOfTheOthers) {
       });
     }
   }
+}
+
+// From nine ranks on a rank sends to the one that has left, and waits for a third one, who comes
+// late. It finds the notice all the same, and not that an operation was cut short.
+TEST(RankThatHasLeftEndsNoWaitForAThirdOne) {
+  constexpr int kSize = 9;
+  Ranks ranks(Wire::kSharedMemory, kSize, kLongSeconds, kLongSeconds);
+  CheckUsable(ranks, "before");
+  ForEachRank(kSize, [&](int rank) {
+    if (rank == kSize - 1) return ranks[rank].Close();
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank == kSize - 3 ? 300 : 50));
+    const Ending ending = VectorRequest(ranks[rank], "next", {1}).Await();
+    CHECK_TRUE(Contains(Describe(ending), "rank 8 has closed this communicator"));
+  });
 }
 
 // A request that takes a while after its ranks have come to it, and ends with a message of each to

@@ -84,3 +84,23 @@ def test_a_frozen_layer_keeps_its_own(num_local):
     before = statistics(model)
     model.fit(**data_of(model), verbose=0)
     np.testing.assert_array_equal(statistics(model), before)
+
+
+class Evaluates(keras.callbacks.Callback):
+    """In the midst of an epoch, on all ranks."""
+
+    def __init__(self, x, y):
+        super().__init__()
+        self._data = {"x": x, "y": y}
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            self.model.evaluate(**self._data, batch_size=len(self._data["x"]), verbose=0)
+
+
+def test_they_meet_again_behind_an_evaluation_in_an_epoch():
+    model = compiled(1)
+    data = data_of(model)
+    model.fit(**data, verbose=0, callbacks=[Evaluates(data["x"], data["y"])])
+    for own in statistics(model):
+        np.testing.assert_array_equal(everywhere(own), [own] * world().size)

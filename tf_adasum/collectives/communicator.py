@@ -189,6 +189,11 @@ def world() -> Communicator:
         return _world
 
 
+def joined_world() -> Communicator | None:
+    """The world if this process has joined it; joins nothing."""
+    return _world
+
+
 def rank() -> int:
     """This process's rank in the world, in [0, size())."""
     return world().rank

@@ -17,9 +17,14 @@ from tf_adasum.keras_hooks.made_to_train import made_to_train
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 
-def variables_that_agree(model: keras.Model) -> list[keras.Variable]:
-    """What was made to be trained, frozen or not, and what of the optimizers all replicas share."""
-    variables = made_to_train(model)
+def variables_that_agree(model: keras.Model, frozen_too: bool) -> list[keras.Variable]:
+    """What is trained, or was made to be, and what of the optimizers all replicas share.
+
+    Args:
+        model: whose variables.
+        frozen_too: whether those count that were made to be trained, and are frozen.
+    """
+    variables = made_to_train(model) if frozen_too else list(model.trainable_variables)
     for optimizer in optimizers_of(model):
         variables += common_state(optimizer)
     return variables

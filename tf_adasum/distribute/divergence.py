@@ -66,7 +66,8 @@ class DivergenceCheck:
         self._num_steps = 0
 
     def _compare(self, model: keras.Model) -> None:
-        variables = variables_that_agree(model)
+        # Not frozen ones, which a train_step may change by itself, or which may have one copy.
+        variables = variables_that_agree(model, frozen_too=False)
         copies = [local_copies(native_variable(variable)) for variable in variables]
         digests = np.array([[digest(copy) for copy in each] for each in copies])
         # As many columns on all ranks.

@@ -95,7 +95,7 @@ class EqualWeights:
             ValueError: on all ranks, if only others than rank 0 changed, if the models are unlike,
                 or if epochs are.
         """
-        variables = variables_that_agree(model)
+        variables = variables_that_agree(model, frozen_too=True)
         digests = [digest(first_copy(native_variable(variable))) for variable in variables]
         kind = digest_of_all([(v.dtype, tuple(v.shape), v.trainable) for v in variables])
         common = self._common.get(model, 0)

@@ -26,7 +26,7 @@ _trained: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
 def install() -> None:
     """Lets replicas' statistics meet before callbacks see what comes of them."""
-    calls.before("on_epoch_begin", lambda call: _trained.add(call.model))
+    calls.before("on_train_batch_begin", lambda call: _trained.add(call.model))
     for turn in ("on_epoch_end", "on_test_begin", "on_predict_begin"):
         calls.before(turn, _meet)
 

@@ -16,6 +16,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TensorFlowTrainer, "_get_metrics_result_or_logs")
 
@@ -42,7 +43,9 @@ def _of_metrics(model: keras.Model, logs, original):
     as Keras' guide has it: the compiled metrics are a dictionary in it, which Keras does not look
     into.
     """
-    if not isinstance(logs, dict) or not any(isinstance(each, dict) for each in logs.values()):
+    is_ours = isinstance(model.distribute_strategy.extended, HookedExtended)
+    is_nested = isinstance(logs, dict) and any(isinstance(each, dict) for each in logs.values())
+    if not is_ours or not is_nested:
         return original(model, logs)
     flat: dict = {}
     for name, value in logs.items():

@@ -12,7 +12,7 @@ import logging
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.communicator import joined_world
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -39,7 +39,8 @@ def install() -> None:
 
 
 def _say_once(model: keras.Model) -> None:
-    if _said or world().size == 1 or world().rank > 0:
+    world = joined_world()  # a process that has not may never have ranks
+    if _said or world is None or world.size == 1 or world.rank > 0:
         return
     _said.append(True)
     _log.warning(

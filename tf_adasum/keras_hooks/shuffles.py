@@ -105,19 +105,23 @@ def _keep_generators() -> None:
     @functools.wraps(batches_of)
     def in_order(self):
         batches = batches_of(self)
-        with _shuffling.by(self._adasum_generator):
+        with _shuffling.by(_generator_of(self)):
             first = list(itertools.islice(batches, 1))  # it shuffles before the first
         yield from first
         yield from batches
 
     @functools.wraps(run)
     def run_in_order(self):  # on a thread of its own
-        with _shuffling.by(self._adasum_generator):
+        with _shuffling.by(_generator_of(self)):
             run(self)
 
     PyDatasetAdapter.__init__ = make_and_keep
     PyDatasetAdapter._finite_generator = in_order
     py_dataset_adapter.OrderedEnqueuer._run = run_in_order
+
+
+def _generator_of(adapter: Any) -> Any:
+    return getattr(adapter, "_adasum_generator", random)  # it may be older than the hooks
 
 
 def _of_rank_0(communicator: Communicator, in_python: bool) -> tuple[int | None, int]:
