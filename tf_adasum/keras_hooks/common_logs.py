@@ -43,10 +43,11 @@ def _of_metrics(model: keras.Model, logs, original):
     as Keras' guide has it: the compiled metrics are a dictionary in it, which Keras does not look
     into.
     """
+    result = original(model, logs)
     is_ours = isinstance(model.distribute_strategy.extended, HookedExtended)
     is_nested = isinstance(logs, dict) and any(isinstance(each, dict) for each in logs.values())
-    if not is_ours or not is_nested:
-        return original(model, logs)
+    if result is not logs or not is_ours or not is_nested:
+        return result
     flat: dict = {}
     for name, value in logs.items():
         flat |= value if isinstance(value, dict) else {name: value}
