@@ -38,7 +38,7 @@ adasum.allreduce(tf.ones([3]), communicator=part)
 try:
     locals()[sys.argv[1]]()
     print(f"RANK{rank} done")
-except (tf.errors.DeadlineExceededError, TimeoutError) as error:
+except (tf.errors.OpError, TimeoutError, RuntimeError) as error:  # or the other has given up
     print(f"RANK{rank} {error}".replace("\\n", " "))
 part.close()
 del part
