@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -13,6 +12,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
+from tf_adasum.keras_hooks.local_copies import local_copies
 from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by
 
 
@@ -63,15 +63,6 @@ def broadcast_variables(
         for index, value in zip(part, agreed):
             for copy in local_copies(natives[index]):
                 copy.assign(value)
-
-
-def local_copies(variable: tf.Variable) -> Sequence[tf.Variable]:
-    """Returns the variable of each local replica; reading one asks no other replica.
-
-    Args:
-        variable: or what has `values`, as distributed variables have.
-    """
-    return getattr(variable, "values", None) or (variable,)
 
 
 def first_copy(variable: tf.Variable) -> tf.Variable:

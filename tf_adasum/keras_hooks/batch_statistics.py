@@ -13,11 +13,11 @@ import weakref
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.local_copies import local_copies
 
 require_hooks(keras.Model, "_flatten_layers")
 
@@ -36,7 +36,7 @@ def _meet(call: calls.Call) -> None:
     if call.model not in _trained or not isinstance(extended, HookedExtended):
         return
     _trained.discard(call.model)
-    copies = [_local_copies(each) for each in _statistics_of(call.model)]
+    copies = [local_copies(each.value) for each in _statistics_of(call.model)]
     if not copies or extended.numbers.total == 1:
         return
     # In float64: no mean of equal numbers may differ from them.
@@ -59,7 +59,3 @@ def _statistics_of(model: keras.Model) -> list[keras.Variable]:
         and not layer.synchronized
     ]
     return [each for layer in layers for each in layer.non_trainable_variables]
-
-
-def _local_copies(variable: keras.Variable) -> tuple[tf.Variable, ...]:
-    return tuple(getattr(variable.value, "values", None) or (variable.value,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import keras
 import tensorflow as tf
@@ -38,13 +38,7 @@ def require_reads(function: Callable, *names: str) -> None:
     Raises:
         ImportError: names the function and the attribute, the tested versions and the installed.
     """
-    for name in names:
-        if name not in function.__code__.co_names:
-            raise ImportError(
-                f"tf_adasum needs {function.__module__}.{function.__qualname__} to look at {name}, "
-                f"and it doesn't here; install what it is tested with: {TESTED}. "
-                f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
-            )
+    _require_found(function, names, function.__code__.co_names, "look at")
 
 
 def require_mentions(function: Callable, *names: str) -> None:
@@ -55,11 +49,16 @@ def require_mentions(function: Callable, *names: str) -> None:
     Raises:
         ImportError: names the function and the text, the tested versions and the installed.
     """
-    texts = set(_texts(function.__code__))
+    _require_found(function, names, set(_texts(function.__code__)), "mention")
+
+
+def _require_found(
+    function: Callable, names: Iterable[str], found: Collection[str], does: str
+) -> None:
     for name in names:
-        if name not in texts:
+        if name not in found:
             raise ImportError(
-                f"tf_adasum needs {function.__module__}.{function.__qualname__} to mention {name}, "
+                f"tf_adasum needs {function.__module__}.{function.__qualname__} to {does} {name}, "
                 f"and it doesn't here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )
