@@ -10,11 +10,11 @@
 #include <mutex>
 #include <random>
 
+#include "cc/transport/mpi_tags.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kLanes = 1 << 12;  // the library's tags are contexts times this, and lanes
 
 // Messages that will be late, by where the library keeps their requests.
 class LateMessages {
@@ -70,7 +70,7 @@ extern "C" void SetLateWire(double share, double milliseconds) {
 
 extern "C" int MPI_Irecv(void* bytes, int count, MPI_Datatype datatype, int peer, int tag,
                          MPI_Comm comm, MPI_Request* request) {
-  if (tag % kLanes != 0) {
+  if (adasum::LaneOf(tag) != 0) {
     Messages().Draw(request);
   } else {
     Messages().Forget(request);  // of one that was there before

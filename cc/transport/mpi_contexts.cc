@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cc/core/error.h"
+#include "cc/transport/mpi_tags.h"
 #include "cc/transport/mpi_world.h"
 
 namespace adasum {

@@ -1,6 +1,5 @@
-// The numbers that keep the messages of a process' groups apart: MPI tags begin with them.
-//
-// The tags of a number are those of its lanes, and one more, for a rank that leaves (Leave).
+// The numbers that keep the messages of a process' groups apart: MPI tags begin with them
+// (mpi_tags.h).
 //
 // A receiver chooses its own number for each group and tells the members, since MPI compares tags
 // where messages arrive. So processes need not agree on a number: groups of different
@@ -23,12 +22,7 @@
 #include <set>
 #include <vector>
 
-#include "cc/core/transport.h"
-
 namespace adasum {
-
-// How many tags each number has.
-constexpr int kTagsOfContext = kMaxLanes + 1;
 
 // Messages that nobody looks at, to be received whenever they come.
 class LastMessages {

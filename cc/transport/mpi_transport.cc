@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cc/core/error.h"
+#include "cc/transport/mpi_tags.h"
 
 namespace adasum {
 namespace {
@@ -93,11 +94,11 @@ int MpiTransport::Tag(int receiver, int lane) const {
     throw Error(ErrorCode::kInternal, "Expected a lane below " + std::to_string(kMaxLanes) +
                                           ". Received: " + std::to_string(lane));
   }
-  return members_[receiver].context * kTagsOfContext + lane;
+  return TagOf(members_[receiver].context, lane);
 }
 
 int MpiTransport::LeaveTag(int receiver) const {
-  return members_[receiver].context * kTagsOfContext + kMaxLanes;
+  return TagOf(members_[receiver].context, kLeaveLane);
 }
 
 void MpiTransport::Post(const Recv& recv, int64_t part_bytes,
