@@ -20,9 +20,8 @@ import sys
 import tempfile
 
 from adasumrun import (
-    advise,
     answering_hosts,
-    argument_types,
+    command_line,
     inputs,
     mpirun,
     process_tree,
@@ -45,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
       was started.
     """
     _open_closed_streams()
-    options = _parse(argv)
+    options = command_line.parse(sys.argv[1:] if argv is None else list(argv))
     try:
         inputs.check(options)
         path = mpirun.find()
@@ -155,123 +154,6 @@ def _join_timelines(path: str) -> None:
             )
     else:
         print(f"adasumrun: no rank left a timeline at {path}", file=sys.stderr)
-
-
-def _parse(argv: list[str] | None) -> argparse.Namespace:
-    argv = sys.argv[1:] if argv is None else list(argv)
-    advises = argv[:1] == [advise.COMMAND]
-    parser = argparse.ArgumentParser(
-        prog="adasumrun advise" if advises else "adasumrun",
-        description="Measures the first fit of a training script and predicts it for more ranks."
-        if advises
-        else "Starts the ranks of a training program with the MPI tf_adasum was built with.",
-        epilog="Example: adasumrun -np 4 python train.py --epochs=3. `adasumrun advise -np 2 "
-        "train.py` measures a step of it and predicts more ranks: adasumrun advise --help",
-    )
-    if advises:
-        advise.add_options(parser)
-    parser.add_argument(
-        "-np",
-        "-n",
-        type=argument_types.positive,
-        metavar="N",
-        help="number of ranks (default: mpirun's, one a core)",
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "-H",
-        "--hosts",
-        type=argument_types.host_list,
-        metavar="HOST[:RANKS],...",
-        help="hosts to run on",
-    )
-    where.add_argument(
-        "--hostfile",
-        type=argument_types.hosts_of_file,
-        dest="hosts",
-        metavar="FILE",
-        help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS; share=NUMBER behind "
-        "it is for AdasumStrategy(batch_share='hostfile')",
-    )
-    parser.add_argument(
-        "--stdin",
-        choices=mpirun.HYDRA_INPUTS,
-        default="none",
-        help="the rank that reads what is piped into adasumrun: 0, or none, which is the default. "
-        "All others find their input empty",
-    )
-    parser.add_argument(
-        "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
-    )
-    _add_endings(parser)
-    parser.add_argument(
-        "--mpi-args",
-        type=argument_types.shell_words,
-        default="",
-        metavar="ARGS",
-        help="further arguments of mpirun",
-    )
-    parser.add_argument(
-        "--verbose",
-        action="store_true",
-        help="print the mpirun command, and what the ranks found to suit their hosts",
-    )
-    parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    options = parser.parse_args(argv[1:] if advises else argv)
-    _check_restarts(parser, options)
-    options.program = [options.program, *options.arguments]
-    if advises:
-        options.program = advise.program(parser, options)
-    return options
-
-
-def _add_endings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--timeout",
-        type=argument_types.positive,
-        metavar="SECONDS",
-        help="end all ranks then, exit code 124; restarts count in",
-    )
-    parser.add_argument(
-        "--stall-warning",
-        type=argument_types.count,
-        metavar="SECONDS",
-        help="say which ranks are missing, and where they are, when an operation has waited for so "
-        "long; 0 says nothing (default: 10)",
-    )
-    parser.add_argument(
-        "--max-restarts",
-        type=argument_types.count,
-        default=0,
-        metavar="N",
-        help="start all ranks again, up to N times, when one failed (default: 0). " + restart.RULES,
-    )
-    parser.add_argument(
-        "--min-ranks",
-        type=argument_types.positive,
-        metavar="K",
-        help="go on with fewer ranks, but no less than K, where hosts of -H do not answer before "
-        "a restart (default: all ranks)",
-    )
-    parser.add_argument(
-        "--grace",
-        type=argument_types.positive,
-        default=30,
-        metavar="SECONDS",
-        help="how long ranks may take after SIGTERM to back up and end, where their program has "
-        "adasum.callbacks.BackupAndRestore; others end at once. SIGUSR1 lets them back up and go "
-        "on (default: 30)",
-    )
-
-
-def _check_restarts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    if options.min_ranks is None:
-        return
-    if not options.max_restarts:
-        parser.error("expected --max-restarts=N with --min-ranks. Received: none")
-    if options.np is not None and options.min_ranks > options.np:
-        parser.error(f"expected --min-ranks up to -np {options.np}. Received: {options.min_ranks}")
 
 
 def _open_closed_streams() -> None:

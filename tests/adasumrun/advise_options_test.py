@@ -4,15 +4,17 @@ import sys
 
 import pytest
 
-from adasumrun import cli
+from adasumrun import command_line
 
 
 def test_advise_runs_the_script_behind_its_own_program():
-    options = cli._parse(["advise", "-np", "2", "--gbits=10", "python", "train.py", "--plot=x"])
+    options = command_line.parse(
+        ["advise", "-np", "2", "--gbits=10", "python", "train.py", "--plot=x"]
+    )
     own = [sys.executable, "-m", "tf_adasum.advise", "--gbits=10.0"]
     assert options.program == [*own, "train.py", "--plot=x"]
     assert options.np == 2
-    assert cli._parse(["-np", "2", "advise"]).program == ["advise"]
+    assert command_line.parse(["-np", "2", "advise"]).program == ["advise"]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_advise_runs_the_script_behind_its_own_program():
     ],
 )
 def test_advise_takes_what_python_runs(words, python, rest):
-    options = cli._parse(["advise", *words.split()])
+    options = command_line.parse(["advise", *words.split()])
     assert options.program == [python, "-m", "tf_adasum.advise", *rest.split()]
 
 
@@ -41,7 +43,7 @@ def test_advise_takes_what_python_runs(words, python, rest):
 )
 def test_advise_refuses_what_it_does_not_run(words, received, capsys):
     with pytest.raises(SystemExit):
-        cli._parse(["advise", *words.split()])
+        command_line.parse(["advise", *words.split()])
     said = f"error: expected SCRIPT or -m MODULE behind python. Received: {received}\n"
     assert capsys.readouterr().err.endswith(said)
 
@@ -49,11 +51,13 @@ def test_advise_refuses_what_it_does_not_run(words, received, capsys):
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "much"])
 def test_rates_are_checked_before_anything_is_measured(text, capsys):
     with pytest.raises(SystemExit):
-        cli._parse(["advise", f"--gbits={text}", "train.py"])
+        command_line.parse(["advise", f"--gbits={text}", "train.py"])
     said = f"argument --gbits: expected a number from 1e-06 to 1e+09. Received: {text!r}\n"
     assert capsys.readouterr().err.endswith(said)
     if text == "0":
-        assert "--round-us=0.0" in cli._parse(["advise", "--round-us=0", "train.py"]).program
+        assert (
+            "--round-us=0.0" in command_line.parse(["advise", "--round-us=0", "train.py"]).program
+        )
     else:
         with pytest.raises(SystemExit):
-            cli._parse(["advise", f"--round-us={text}", "train.py"])
+            command_line.parse(["advise", f"--round-us={text}", "train.py"])

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from adasumrun import cli, hosts, inputs, mpirun
+from adasumrun import cli, command_line, hosts, inputs, mpirun
 
 CORES = hosts.physical_cores()
 RANK_THREADS = [cli.sys.executable, "-m", "adasumrun.rank_threads"]
@@ -22,7 +22,7 @@ def no_scheduler(monkeypatch):
 
 def _command(monkeypatch, family, *argv, environment=None):
     monkeypatch.setattr(mpirun, "family_of", lambda mpirun: family)
-    return mpirun.command_line("/opt/mpirun", cli._parse(argv), environment or {})
+    return mpirun.command_line("/opt/mpirun", command_line.parse(argv), environment or {})
 
 
 def test_ranks_are_not_bound(monkeypatch):
@@ -55,14 +55,14 @@ def test_hosts_and_their_slots(monkeypatch):
 def test_hosts_are_names(text, capsys):
     """What looks like an option would be one of ssh's."""
     with pytest.raises(SystemExit):
-        cli._parse([f"-H={text}" if text else "-H", *([] if text else [""]), "sh"])
+        command_line.parse([f"-H={text}" if text else "-H", *([] if text else [""]), "sh"])
     assert "expected HOST or HOST:RANKS. Received: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["::1", "[::1]:2", "fe80::1:2"])
 def test_addresses_that_mpirun_would_cut_are_refused(text, capsys):
     with pytest.raises(SystemExit):
-        cli._parse([f"-H=a,{text}", "sh"])
+        command_line.parse([f"-H=a,{text}", "sh"])
     wanted = f"Received: {text!r}. Give an IPv6 address a name, in /etc/hosts for instance\n"
     assert capsys.readouterr().err.endswith(wanted)
 
@@ -144,9 +144,9 @@ def test_a_terminal_is_no_input(monkeypatch):
     opened, terminal = os.openpty()
     with os.fdopen(opened), os.fdopen(terminal) as stdin:
         monkeypatch.setattr(cli.sys, "stdin", stdin)
-        inputs.check(cli._parse(["sh"]))
+        inputs.check(command_line.parse(["sh"]))
         with pytest.raises(mpirun.LaunchError, match="Received: a terminal"):
-            inputs.check(cli._parse(["--stdin=0", "sh"]))
+            inputs.check(command_line.parse(["--stdin=0", "sh"]))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_terminal_is_no_input(monkeypatch):
 def test_a_script_on_stdin_is_refused(words):
     """Ranks would find an empty one, and end well."""
     with pytest.raises(mpirun.LaunchError, match=f"Received: {words}"):
-        inputs.check(cli._parse(words.split()))
+        inputs.check(command_line.parse(words.split()))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_script_on_stdin_is_refused(words):
 )
 def test_what_has_its_script_elsewhere_is_not_refused(words, monkeypatch):
     monkeypatch.setattr(inputs.sys, "stdin", io.StringIO())
-    inputs.check(cli._parse(words.split()))
+    inputs.check(command_line.parse(words.split()))
 
 
 def test_further_arguments_of_mpirun(monkeypatch):
@@ -181,7 +181,7 @@ def test_further_arguments_of_mpirun(monkeypatch):
 
 def test_further_arguments_are_words_of_a_shell(capsys):
     with pytest.raises(SystemExit) as ended:
-        cli._parse(["-np", "1", "--mpi-args=--mca btl 'tcp", "sh"])
+        command_line.parse(["-np", "1", "--mpi-args=--mca btl 'tcp", "sh"])
     assert ended.value.code == 2
     said = "argument --mpi-args: expected words as a shell takes them. Received: "
     assert said + '"--mca btl \'tcp" (No closing quotation)\n' in capsys.readouterr().err
@@ -213,7 +213,7 @@ def test_unknown_mpi_is_named(tmp_path):
     other.write_text("#!/bin/sh\necho mpirun of Mars\n")
     other.chmod(0o755)
     with pytest.raises(mpirun.LaunchError, match=r"expected Open MPI.*Mars"):
-        mpirun.command_line(str(other), cli._parse(["sh"]), {})
+        mpirun.command_line(str(other), command_line.parse(["sh"]), {})
 
 
 def test_ranks_divide_the_cores():
@@ -245,7 +245,7 @@ def test_one_rank_keeps_all_cores():
 def test_where_the_launcher_does_not_know_ranks_find_their_limits(monkeypatch, words, known):
     command = _command(monkeypatch, "openmpi", *words, "sh")
     assert (command[-4:-1] == RANK_THREADS) is not known
-    options = cli._parse([*words, "sh"])
+    options = command_line.parse([*words, "sh"])
     environment = mpirun.rank_environment({}, mpirun.number_here(options))
     assert ("TF_NUM_INTRAOP_THREADS" in environment) is known
     assert ("UCX_MEM_EVENTS" in environment) is known
@@ -272,11 +272,11 @@ def test_root_may_run(monkeypatch):
 def test_numbers_are_checked(text, capsys):
     for option in ("-np", "--timeout", "--min-ranks", "--grace"):
         with pytest.raises(SystemExit):
-            cli._parse([option, text, "sh"])
+            command_line.parse([option, text, "sh"])
         assert f"expected a number above 0. Received: {text!r}\n" in capsys.readouterr().err
     if text != "0":
         with pytest.raises(SystemExit):
-            cli._parse(["--max-restarts", text, "sh"])
+            command_line.parse(["--max-restarts", text, "sh"])
         assert f"expected a number from 0 on. Received: {text!r}\n" in capsys.readouterr().err
 
 

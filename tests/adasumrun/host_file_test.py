@@ -2,7 +2,7 @@
 
 import pytest
 
-from adasumrun import cli, hosts, mpirun
+from adasumrun import command_line, hosts, mpirun
 
 
 def test_hosts_of_a_file(tmp_path):
@@ -11,7 +11,7 @@ def test_hosts_of_a_file(tmp_path):
         "# ours\na slots=2 max_slots=4\n\nb:3  # fast\nc\nd slots = 4\ne slots= 5 max_slots =9\n"
         "// more\nf cpu=2 port=22 username=me // slow\ng count=3 sockets=2 ansible_user=me\n"
     )
-    listed = cli._parse(["--hostfile", str(path), "sh"]).hosts
+    listed = command_line.parse(["--hostfile", str(path), "sh"]).hosts
     assert listed == "a:2,b:3,c,d:4,e:5,f:2,g:3"
     assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
 
@@ -39,14 +39,14 @@ def test_a_file_without_hosts_is_refused(tmp_path, text, said, capsys):
     path = tmp_path / "hosts"
     path.write_text(text)
     with pytest.raises(SystemExit) as ended:
-        cli._parse(["--hostfile", str(path), "sh"])
+        command_line.parse(["--hostfile", str(path), "sh"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.endswith(f"error: argument --hostfile: {path}: {said}\n")
 
 
 def _with_file(path, text, *words):
     path.write_text(text)
-    options = cli._parse(["--hostfile", str(path), *words, "sh"])
+    options = command_line.parse(["--hostfile", str(path), *words, "sh"])
     return options, options.hosts.shares
 
 
@@ -92,6 +92,6 @@ def test_shares_are_numbers_above_zero(tmp_path, share, capsys):
 def test_a_file_of_hosts_that_is_not_there(tmp_path, capsys):
     path = tmp_path / "none"
     with pytest.raises(SystemExit):
-        cli._parse(["--hostfile", str(path), "sh"])
+        command_line.parse(["--hostfile", str(path), "sh"])
     wanted = f"expected a file of hosts. Received: {path}: No such file or directory\n"
     assert capsys.readouterr().err.endswith(wanted)

@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from adasumrun import answering_hosts, cli, requests, restart
+from adasumrun import answering_hosts, command_line, requests, restart
 from adasumrun.watch import Ended
 from tests import programs
 
@@ -185,7 +185,7 @@ def test_ranks_share_the_places_that_are_left(monkeypatch):
         seen.append((*places, num_restarts))
         return next(ends)
 
-    assert restart.run(cli._parse(words), start, requests.Requests()) == 0
+    assert restart.run(command_line.parse(words), start, requests.Requests()) == 0
     assert seen == [(6, "a:2,b:2", 0), (3, "b:2", 1)]
 
 
@@ -194,7 +194,7 @@ def test_one_rank_is_one(monkeypatch, capfd):
     monkeypatch.setattr(requests.Requests, "sleep", lambda self, seconds: None)
     words = ["-H", "a,b", "--max-restarts=1", "--min-ranks=1", "sh"]
     ends = iter([Ended(1, is_final=False), Ended(0, is_final=False)])
-    assert restart.run(cli._parse(words), lambda *_: next(ends), requests.Requests()) == 0
+    assert restart.run(command_line.parse(words), lambda *_: next(ends), requests.Requests()) == 0
     assert "goes on with 1 rank on b\n" in capfd.readouterr().err
 
 
@@ -210,14 +210,14 @@ def test_one_rank_is_one(monkeypatch, capfd):
 )
 def test_wrong_numbers_are_refused(words, what, capsys):
     with pytest.raises(SystemExit) as refused:
-        cli._parse([*words, "sh"])
+        command_line.parse([*words, "sh"])
     assert refused.value.code == 2
     assert what in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_help_says_what_is_done(capsys):
     with pytest.raises(SystemExit):
-        cli._parse(["--help"])
+        command_line.parse(["--help"])
     said = " ".join(capsys.readouterr().out.split())
     assert "waits 2^k seconds" in said
     assert "SIGUSR1 lets them back up" in said

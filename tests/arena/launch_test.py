@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adasumrun import cli, mpirun, preload
+from adasumrun import command_line, mpirun, preload
 from tests import programs
 
 LIMIT_SECONDS = 100
@@ -86,7 +86,7 @@ def test_limits_of_the_process_are_kept():
 def test_it_is_set_by_the_last_program_before_the_rank(monkeypatch, family):
     """Not for mpirun, its daemons and the shell that is a rank's first program with Hydra."""
     monkeypatch.setattr(mpirun, "family_of", lambda path: family)
-    options = cli._parse(["-np", "2", "sh", "-c", "true"])
+    options = command_line.parse(["-np", "2", "sh", "-c", "true"])
     command = mpirun.command_line("/opt/mpirun", options, {})
     assert command[-5:] == ["env", f"LD_PRELOAD={preload.LIBRARY}", "sh", "-c", "true"]
     off = mpirun.command_line("/opt/mpirun", options, {"TF_ADASUM_ARENA": "0"})

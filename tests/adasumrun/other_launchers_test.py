@@ -1,0 +1,32 @@
+"""Options of launchers that users come from: adasumrun says what stands for them."""
+
+import pytest
+
+from adasumrun import command_line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--min-np 1", "--min-np. --min-np is --max-restarts=N --min-ranks=K here"),
+        (
+            "--timeline-filename=x",
+            "--timeline-filename=x. --timeline-filename is --timeline=FILE here",
+        ),
+        ("--oversubscribe", "--oversubscribe. --oversubscribe is not needed here"),
+        ("--slower", "--slower"),
+    ],
+)
+def test_unknown_options(words, said, capsys):
+    with pytest.raises(SystemExit):
+        command_line.parse([*words.split(), "python", "train.py"])
+    assert capsys.readouterr().err.endswith(f"error: unrecognized arguments: {said}\n")
+
+
+def test_a_program_keeps_options_of_that_name():
+    words = ["python", "train.py", "--min-np", "1"]
+    assert command_line.parse(words).program == words
+
+
+def test_hosts_may_be_named_as_for_mpirun():
+    assert command_line.parse(["--host", "a:2,b", "train.py"]).hosts == "a:2,b"
