@@ -15,7 +15,13 @@ from types import ModuleType
 from adasumrun import hosts, job, preload, rank_threads
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
-_EXPORTED_NAMES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+_EXPORTED_NAMES = (
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONHASHSEED",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+)
 _EXPORTED_PREFIXES = ("ADASUM_", "TF_", "KERAS_", "OMP_", "MPI4PY_", "NCCL_", "XLA_")
 
 # A host that vanished from the network is found by Open MPI's mpirun after 10 + 3 * 5 seconds, in
@@ -91,7 +97,7 @@ def command_line(
       environment: variables of the ranks; some of them are passed on to other hosts.
 
     Raises:
-      LaunchError: if the MPI is not known.
+      LaunchError: if the MPI is not known, or the program is no file.
     """
     family = family_of(mpirun)
     command = [mpirun]
@@ -168,6 +174,8 @@ def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None)
         [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
     )
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # Sets of strings have one order on all ranks: a vocabulary or heads made of one are alike.
+    environment.setdefault("PYTHONHASHSEED", "0")
     if os.geteuid() == 0:
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -231,9 +239,15 @@ def _program(program: list[str], is_here: bool) -> list[str]:
 @functools.cache
 def family_of(mpirun: str) -> str:
     """Returns "openmpi", or "hydra" for MPICH and Intel MPI; raises LaunchError for others."""
-    said = subprocess.run(
-        [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
-    ).stdout
+    try:
+        said = subprocess.run(
+            [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LaunchError(
+            f"expected {mpirun} --version to run. Received: {error}. Install that MPI anew, or "
+            "build against another one by ./configure.py --mpi=/path/to/mpicc."
+        ) from error
     if "Open MPI" in said or "OpenRTE" in said or "PRRTE" in said:
         return "openmpi"
     if "HYDRA" in said or "MPICH" in said or "Intel" in said:

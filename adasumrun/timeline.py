@@ -96,10 +96,13 @@ def read(part: str | os.PathLike) -> list[dict]:
     # Where the disk was full, it may end inside of a letter.
     text = Path(part).read_text(encoding="utf-8", errors="replace")
     try:
-        return json.loads(text)["traceEvents"]
+        trace = json.loads(text)
     except json.JSONDecodeError:
         whole_lines = text[: text.rfind("\n") + 1]
-        return json.loads(whole_lines + "]}")["traceEvents"]
+        trace = json.loads(whole_lines + "]}")
+    if not isinstance(trace, dict) or "traceEvents" not in trace:
+        raise ValueError(f"expected the trace of a rank. Received: {part}, another JSON file")
+    return trace["traceEvents"]
 
 
 def sent_bytes(events: Iterable[dict]) -> list[tuple[str, int]]:

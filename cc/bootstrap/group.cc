@@ -156,8 +156,13 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   WaitControl waits;
   waits.timeouts = settings.options.timeouts;
   MpiTransport transport(world, everyone, waits);
-  std::vector<Member> members =
-      GatherMembers(transport, settings.Self(world->rank(), context, 0, 0));
+  std::vector<Member> members;
+  try {
+    members = GatherMembers(transport, settings.Self(world->rank(), context, 0, 0));
+  } catch (...) {
+    transport.Leave();
+    throw;
+  }
   CheckMembers(members);
   return Shared(std::make_unique<MpiGroup>(world, members, settings.options));
 }

@@ -24,7 +24,7 @@ void LateMessages::Progress() {
 void LateMessages::Await(int64_t last, const WaitControl& waits) {
   Progress();
   while (!messages_.empty() && messages_.front().call <= last) {
-    Backoff backoff(waits, "a late chunk", messages_.front().peer);
+    Backoff backoff(waits, "a late chunk", messages_.front().world_rank);
     while (!messages_.front().transfer->Progress()) backoff.Pause();
     Progress();
   }
@@ -54,7 +54,7 @@ void ChunkMessages::Exchange(Clock::time_point due, const WaitControl& waits) {
   std::optional<Backoff> backoff;
   // A wait begins anew with each chunk that has come or gone.
   for (int64_t seen = -1; Clock::now() < due && !ProgressAll(); backoff->Pause()) {
-    if (num_done_ != seen) backoff.emplace(waits, "chunks", FirstMissing());
+    if (num_done_ != seen) backoff.emplace(waits, "chunks", transport_.WorldRank(FirstMissing()));
     seen = num_done_;
   }
 }
@@ -132,7 +132,10 @@ void ChunkMessages::LeaveOutRecv(int peer, int64_t index, bool was_sent, int64_t
   Incoming& message = incoming_[peer][index];
   if (message.state != State::kUnderWay) return;
   message.state = State::kLeftOut;
-  if (was_sent) late->Keep(call, peer, std::move(message.transfer), std::move(message.memory));
+  if (was_sent) {
+    late->Keep(call, transport_.WorldRank(peer), std::move(message.transfer),
+               std::move(message.memory));
+  }
   message.transfer.reset();
 }
 
@@ -140,7 +143,7 @@ void ChunkMessages::KeepLate(int64_t call, LateMessages* late) {
   for (size_t peer = 0; peer < outgoing_.size(); ++peer) {
     for (Outgoing& message : outgoing_[peer]) {
       if (!message.transfer) continue;
-      late->Keep(call, static_cast<int>(peer), std::move(message.transfer),
+      late->Keep(call, transport_.WorldRank(static_cast<int>(peer)), std::move(message.transfer),
                  std::move(message.memory));
     }
   }

@@ -19,8 +19,8 @@ namespace adasum {
 // Messages under way that nobody waits for, and their memory.
 class LateMessages {
  public:
-  void Keep(int64_t call, int peer, std::unique_ptr<Transfer> transfer, Chunk memory) {
-    messages_.push_back({call, peer, std::move(memory), std::move(transfer)});
+  void Keep(int64_t call, int world_rank, std::unique_ptr<Transfer> transfer, Chunk memory) {
+    messages_.push_back({call, world_rank, std::move(memory), std::move(transfer)});
   }
   // Lets go of what has arrived meanwhile; never waits.
   void Progress();
@@ -31,7 +31,7 @@ class LateMessages {
  private:
   struct Message {
     int64_t call;
-    int peer;
+    int world_rank;
     Chunk memory;
     std::unique_ptr<Transfer> transfer;
   };

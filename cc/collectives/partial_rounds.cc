@@ -29,9 +29,13 @@ std::vector<T> Chosen(const std::vector<T>& all, const std::vector<std::string>&
 
 void PartialRounds::Contribute(const PartialTensors& call) {
   Retire();
+  if (segments_ == nullptr || call.dtype != contribution_.dtype ||
+      call.shapes != contribution_.shapes) {
+    segments_ = std::make_unique<Segments>(NumElements(call.shapes));
+    are_zero_ = false;
+  }
   contribution_ = call;
   counts_as_zero_ = false;
-  if (segments_ == nullptr) segments_ = std::make_unique<Segments>(NumElements(call.shapes));
   ++num_calls_;
 }
 

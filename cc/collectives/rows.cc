@@ -27,16 +27,25 @@ Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine) {
 Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size_t num_tensors) {
   const std::string bytes(reinterpret_cast<const char*>(mine.data()),
                           mine.size() * sizeof(int64_t));
+  constexpr std::numeric_limits<int64_t> kAny;
   Counts counts;
   for (const std::string& text : GatherTexts(transport, bytes)) {
     const int peer = static_cast<int>(counts.size());
     NumberReader reader(text, 0, peer);
     counts.emplace_back();
     for (size_t i = 0; i < num_tensors; ++i) {
-      counts.back().push_back(reader.Next(kScalar, kMostRows));
+      counts.back().push_back(reader.Next(kScalar, kAny.max()));
     }
-    constexpr std::numeric_limits<int64_t> kAny;
     while (!reader.is_at_end()) counts.back().push_back(reader.Next(kAny.min(), kAny.max()));
+  }
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    for (size_t i = 0; i < num_tensors; ++i) {
+      if (counts[rank][i] <= kMostRows) continue;
+      RefuseOnAllRanks(transport.rank(),
+                       "Expected at most " + std::to_string(kMostRows) +
+                           " rows in a tensor. Received: " + std::to_string(counts[rank][i]) +
+                           " on rank " + std::to_string(rank) + ". Pass it in parts.");
+    }
   }
   return counts;
 }

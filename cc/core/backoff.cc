@@ -34,13 +34,14 @@ Error InterruptedError() {
                "more: they don't know of it.");
 }
 
-void CancellationToken::ThrowIfCancelled() const {
-  if (is_cancelled_.load(std::memory_order_relaxed)) {
-    throw Error(ErrorCode::kUnavailable, "The communicator was closed while waiting.");
-  }
-  if (leaf_failed_.load(std::memory_order_relaxed)) {
-    throw Error(ErrorCode::kUnavailable, "Another replica of this process failed.");
-  }
+void CancellationToken::ThrowIfCancelled(const char* kind, int number) const {
+  const bool is_closed = is_cancelled_.load(std::memory_order_relaxed);
+  if (!is_closed && !leaf_failed_.load(std::memory_order_relaxed)) return;
+  throw Error(
+      ErrorCode::kUnavailable,
+      std::string("Waited for ") + kind + " " + std::to_string(number) +
+          (is_closed ? " when this process closed the communicator."
+                     : " when another replica of this process failed. Its error says why."));
 }
 
 // About 40 microseconds where each thread has a core to itself; on shared cores the awaited one
@@ -67,7 +68,8 @@ void Backoff::LookWhoHasLeft() {
   if (left_ != nullptr && left_->transport != nullptr) {
     throw Error(
         ErrorCode::kUnavailable,
-        std::string("Waited in ") + what_ + " for rank " + std::to_string(left_->rank) +
+        std::string("Waited in ") + what_ + " for rank " +
+            std::to_string(left_->transport->WorldRank(left_->peer)) +
             ", which takes part in nothing more: it ended, or its communicator was closed or "
             "broke, in the midst of an operation. Look at that rank's log.");
   }
@@ -76,13 +78,20 @@ void Backoff::LookWhoHasLeft() {
   }
 }
 
+int Backoff::AwaitedRank() const {
+  for (const Watched* each : {&sender_, &receiver_}) {
+    if (each->transport != nullptr) return each->transport->WorldRank(each->peer);
+  }
+  return rank_;
+}
+
 void Backoff::Check(Clock::time_point now) const {
-  waits_.cancellation.ThrowIfCancelled();
+  waits_.cancellation.ThrowIfCancelled("rank", AwaitedRank());
   if (IsInterrupted()) throw InterruptedError();
   if (std::chrono::duration<double>(now - start_).count() > waits_.timeouts.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 "Waited " + InSeconds(waits_.timeouts.silence_seconds) + " in " + what_ +
-                    " for rank " + std::to_string(rank_) +
+                    " for rank " + std::to_string(AwaitedRank()) +
                     ", which said nothing. Look at that rank's log; a longer limit is set by "
                     "TF_ADASUM_TIMEOUT_SECONDS.");
   }

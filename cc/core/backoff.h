@@ -29,8 +29,8 @@ class CancellationToken {
   // runs the leaves.
   void SetLeafFailed(bool has_failed) { leaf_failed_.store(has_failed); }
 
-  // Throws Unavailable if waits are to end.
-  void ThrowIfCancelled() const;
+  // Throws Unavailable if waits are to end; the error names the "rank" or "leaf" that was awaited.
+  void ThrowIfCancelled(const char* kind, int number) const;
 
  private:
   std::atomic<bool> is_cancelled_{false};
@@ -68,17 +68,17 @@ class Transport;
 // is.
 class Backoff {
  public:
-  // `what` names the wait in the error, and `rank` whom it is for; `what` must outlive this object.
+  // `what` names the wait in the error, and `rank`, of the world, whom it is for where nobody is
+  // watched; `what` must outlive this object.
   Backoff(const WaitControl& waits, const char* what, int rank)
       : waits_(waits), what_(what), rank_(rank) {}
 
   // Ends the wait when the peer whose message is awaited, or the one who has to take this rank's,
-  // has left (Transport::HasLeft). Errors call it `rank`.
-  void WatchSender(Transport* transport, int peer, int rank) { sender_ = {transport, peer, rank}; }
-  void WatchReceiver(Transport* transport, int peer, int rank) {
-    receiver_ = {transport, peer, rank};
-  }
-  // It has taken all.
+  // has left (Transport::HasLeft).
+  void WatchSender(Transport* transport, int peer) { sender_ = {transport, peer}; }
+  void WatchReceiver(Transport* transport, int peer) { receiver_ = {transport, peer}; }
+  // All has come; all was taken.
+  void ForgetSender() { sender_ = {}; }
   void ForgetReceiver() { receiver_ = {}; }
 
   // Returns after a pause that grows from nothing to 100 microseconds, so that a wait of
@@ -95,12 +95,13 @@ class Backoff {
  private:
   struct Watched {
     Transport* transport = nullptr;  // null for nobody
-    int peer = 0, rank = 0;
+    int peer = 0;
   };
 
   void PauseCold();
   void Check(std::chrono::steady_clock::time_point now) const;
   void LookWhoHasLeft();
+  int AwaitedRank() const;
 
   const WaitControl& waits_;
   const char* what_;

@@ -156,6 +156,9 @@ class Transport {
   // several threads may ask at once.
   virtual bool HasLeft(int /*peer*/) { return false; }
 
+  // What errors call the peer: its rank in the world, which a group may number anew.
+  virtual int WorldRank(int peer) const { return peer; }
+
   // Whether bytes handed to Exchange have to lie in Workspace memory, or where Locate finds them;
   // the same on all ranks. Which peers read them there, CanRead says.
   virtual bool requires_workspace() const { return false; }

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "cc/core/default_floats.h"
@@ -53,7 +55,19 @@ Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<T
       size_(transport_->size()),
       topology_(std::move(topology)),
       negotiation_(*waits_),
-      thread_([this] { Loop(); }) {}
+      thread_(StartThread()) {}
+
+std::thread Communicator::StartThread() {
+  try {
+    return std::thread([this] { Loop(); });
+  } catch (const std::system_error& error) {
+    transport_->Leave();  // the others may have their end of this group
+    throw Error(ErrorCode::kResourceExhausted,
+                "rank " + std::to_string(transport_->WorldRank(rank_)) +
+                    ": Expected a thread for a communicator. Received from the system: " +
+                    error.what() + ". Allow the rank more threads and memory (ulimit -u, -v).");
+  }
+}
 
 Communicator::~Communicator() {
   End(std::nullopt);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "cc/core/error.h"
 #include "cc/core/numbers.h"
@@ -246,10 +247,16 @@ void SendShutdownNotice(Transport& transport, ShutdownReason reason) {
   }
   transport.Conclude(senders, num_bytes);
   // All that a round has this rank send, and nothing that it would receive: a rank that waits for
-  // this one depends on no third rank.
+  // this one depends on no third rank. One that takes nothing in keeps it from no other.
+  std::optional<Error> first;
   for (int peer : receivers) {
-    transport.SendRecv({peer, extremes.data(), num_bytes}, {0, nullptr, 0});
+    try {
+      transport.SendRecv({peer, extremes.data(), num_bytes}, {0, nullptr, 0});
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
   }
+  if (first) throw *first;
 }
 
 void ConcludeAfterShutdown(Transport& transport) { transport.Conclude({}, 0); }

@@ -3,6 +3,7 @@
 #include "cc/core/error.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/request_op.h"
+#include "cc/ops/row_tensors.h"
 
 namespace adasum {
 namespace {
@@ -32,8 +33,7 @@ class ReduceScatterOp : public RequestOp {
       shape.set_dim(0, RowsOfRank(communicator.rank(), communicator.size(), num_rows).size());
       Tensor* output = nullptr;
       TF_RETURN_IF_ERROR(context->allocate_output(i, shape, &output));
-      shape.RemoveDim(0);
-      tensors.tensors.push_back({input.shape().DebugString(), num_rows, shape.num_elements(),
+      tensors.tensors.push_back({input.shape().DebugString(), num_rows, RowElements(shape),
                                  input.data(), output->data()});
     }
     try {

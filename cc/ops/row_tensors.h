@@ -9,17 +9,29 @@
 #include "cc/collectives/rows.h"
 #include "cc/core/error.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/util/overflow.h"
 
 namespace adasum {
+
+// How many elements a row has: 0 where that can't be counted, which only tensors without rows have.
+inline int64_t RowElements(const tensorflow::TensorShape& shape) {
+  int64_t num_elements = 1;
+  for (int d = 1; d < shape.dims() && num_elements >= 0; ++d) {
+    num_elements = tensorflow::MultiplyWithoutOverflow(num_elements, shape.dim_size(d));
+  }
+  return std::max(num_elements, int64_t{0});
+}
 
 // Points into `tensor`.
 inline RowTensor ToRows(const tensorflow::Tensor& tensor) {
   const std::string dtype = DataTypeString(tensor.dtype());
   if (tensor.dims() == 0) return {dtype + " scalars", tensor.data(), kScalar, 0};
-  tensorflow::TensorShape row = tensor.shape();
-  row.RemoveDim(0);
-  return {dtype + " rows of " + row.DebugString(), tensor.data(), tensor.dim_size(0),
-          row.num_elements() * tensorflow::DataTypeSize(tensor.dtype())};
+  std::string row;
+  for (int d = 1; d < tensor.dims(); ++d) {
+    row += (d == 1 ? "" : ",") + std::to_string(tensor.dim_size(d));
+  }
+  return {dtype + " rows of [" + row + "]", tensor.data(), tensor.dim_size(0),
+          RowElements(tensor.shape()) * tensorflow::DataTypeSize(tensor.dtype())};
 }
 
 // Allocates output `index`: `num_rows` rows such as `like` has. Throws Error.

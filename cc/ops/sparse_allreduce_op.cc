@@ -60,22 +60,23 @@ class SparseAllreduceOp : public RequestOp {
 
   SparseTensor TensorOf(OpKernelContext* context, int i, int64_t dense_rows) const {
     const RowTensor first = ToRows(Values(context, i));
-    const Tensor& values = Values(context, i);
-    int64_t row_elements = 1;
-    for (int d = 1; d < values.dims(); ++d) row_elements *= values.dim_size(d);
-    SparseTensor tensor{
-        first.text + " out of " + std::to_string(dense_rows), dense_rows, row_elements, {}};
+    SparseTensor tensor{first.text + " out of " + std::to_string(dense_rows),
+                        dense_rows,
+                        RowElements(Values(context, i).shape()),
+                        {}};
     for (int k = i; k < num_inputs_; k += num_tensors_) {
       const Tensor& indices = context->input(kFirst + k);
       const RowTensor rows = ToRows(Values(context, k));
       tensor.replicas.push_back({indices.flat<int64_t>().data(), rows.bytes, indices.NumElements(),
-                                 Fault(indices, rows, first)});
+                                 Fault(indices, rows, first, dense_rows)});
     }
     return tensor;
   }
 
   // Refused by all ranks together, once they meet.
-  static std::string Fault(const Tensor& indices, const RowTensor& rows, const RowTensor& first) {
+  static std::string Fault(const Tensor& indices, const RowTensor& rows, const RowTensor& first,
+                           int64_t dense_rows) {
+    if (dense_rows < 0) return std::to_string(dense_rows) + " rows in all";
     if (rows.num_rows == kScalar) return "a scalar as rows";
     if (rows.text != first.text) return rows.text + " beside " + first.text;
     if (indices.dims() == 1 && indices.NumElements() == rows.num_rows) return "";

@@ -59,19 +59,9 @@ void Tell(int rank, int of_rank, const std::string& why) {
   std::fputs(line.c_str(), stderr);
 }
 
-}  // namespace
-
-Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
-                     const HostEnds& wanted, const WaitControl& waits) {
-  Ends ends;
-  std::string answer = kNotTried;
-  if (wanted.num_on_host <= wanted.most_ends) {
-    try {
-      ends = Create(first_on_host[ranks.rank()], wanted, waits);
-    } catch (const Error& error) {
-      answer = error.what();  // told to all ranks below
-    }
-  }
+// What `ends` are to all ranks: kYes with what all of them reach, or empty.
+std::string Agree(Transport& ranks, const std::vector<int>& first_on_host, const HostEnds& wanted,
+                  const Ends& ends, std::string answer) {
   std::vector<std::string> addresses;
   for (const auto& end : ends) addresses.push_back(end->Address());
   const std::vector<std::vector<std::string>> all = GatherLists(ranks, addresses);
@@ -80,7 +70,7 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (first_on_host[rank] < 0) continue;
     on_host.insert(on_host.end(), all[rank].begin(), all[rank].end());
-    names.insert(names.end(), all[rank].size(), static_cast<int>(rank));
+    names.insert(names.end(), all[rank].size(), ranks.WorldRank(static_cast<int>(rank)));
   }
   for (const auto& end : ends) end->NameRanks(names);
   if (!ends.empty()) answer = Connect(ends, on_host, wanted);
@@ -95,9 +85,33 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
     if (first < 0 && !can && answers[rank] != kNotTried) first = rank;
   }
   if (first >= 0) Tell(ranks.rank(), first, answers[first]);
-  if (!all_can) return Ends();
-  if (share_tensors) ends[0]->ShareTensors();
-  if (copy_tensors) ends[0]->CopyTensors();
+  if (!all_can) return "";
+  return std::string(kYes) + (share_tensors ? kArenas : "") + (copy_tensors ? kProcesses : "");
+}
+
+}  // namespace
+
+Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
+                     const HostEnds& wanted, const WaitControl& waits) {
+  Ends ends;
+  std::string answer = kNotTried;
+  if (wanted.num_on_host <= wanted.most_ends) {
+    try {
+      ends = Create(first_on_host[ranks.rank()], wanted, waits);
+    } catch (const Error& error) {
+      answer = error.what();  // told to all ranks below
+    }
+  }
+  try {
+    answer = Agree(ranks, first_on_host, wanted, ends, answer);
+  } catch (...) {
+    // Others may have all that this rank was to say, and wait for it in this memory.
+    for (const auto& end : ends) end->Leave();
+    throw;
+  }
+  if (answer.empty()) return Ends();
+  if (Says(answer, kArenas)) ends[0]->ShareTensors();
+  if (Says(answer, kProcesses)) ends[0]->CopyTensors();
   return ends;
 }
 

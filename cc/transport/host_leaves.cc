@@ -24,7 +24,13 @@ std::unique_ptr<HostLeaves> HostLeaves::Make(Transport& processes, const LeafNum
   const HostEnds wanted{numbers.CountOf(processes.rank()), num_on_host, kMostEnds, false, false};
   auto ends = ConnectHostEnds(processes, first_on_host, wanted, waits);
   if (ends.empty()) return nullptr;
-  for (const auto& end : ends) end->LeaveWith(&processes);
+  std::vector<int> owners;
+  for (int process = 0; process < processes.size(); ++process) {
+    if (first_on_host[process] >= 0) {
+      owners.insert(owners.end(), numbers.CountOf(process), process);
+    }
+  }
+  for (const auto& end : ends) end->LeaveWith(&processes, owners);
   return std::unique_ptr<HostLeaves>(new HostLeaves(std::move(first_on_host), std::move(ends)));
 }
 

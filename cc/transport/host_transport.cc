@@ -17,8 +17,14 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
     if (hosts[rank] == hosts[mpi->rank()]) index_on_host[rank] = num_on_host++;
   }
   const int most_ends = wanted.memory ? num_on_host : 0;
-  auto ends = ConnectHostEnds(
-      *mpi, index_on_host, {1, num_on_host, most_ends, wanted.tensors, wanted.cross_memory}, waits);
+  std::vector<std::unique_ptr<ShmTransport>> ends;
+  try {
+    ends = ConnectHostEnds(*mpi, index_on_host,
+                           {1, num_on_host, most_ends, wanted.tensors, wanted.cross_memory}, waits);
+  } catch (...) {
+    mpi->Leave();
+    throw;
+  }
   if (ends.empty()) return mpi;
   return std::unique_ptr<Transport>(
       new HostTransport(std::move(mpi), std::move(ends[0]), std::move(index_on_host), waits));
@@ -36,19 +42,20 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
   ShmTransport::Pending shm(shm_.get(), local_send, local_recv);
   MpiTransport::Pending mpi(mpi_.get(), shared_send ? no_send : send, shared_recv ? no_recv : recv,
                             memory);
-  Backoff backoff(waits_, "an exchange",
-                  mpi_->world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
-  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer, mpi_->world_rank(recv.peer));
-  // Of what MPI sends and receives together it does not say which is done.
-  if (shared_send || recv.num_bytes == 0) {
-    backoff.WatchReceiver(this, send.peer, mpi_->world_rank(send.peer));
-  }
+  Backoff backoff(waits_, "an exchange", WorldRank(send.peer));
+  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer);
   // Both at once: one side may go through memory, the other over the network.
   for (bool shm_done = false, mpi_done = false;;) {
     shm_done = shm_done || shm.Progress();
     mpi_done = mpi_done || mpi.Progress();
     if (shm_done && mpi_done) return;
-    if (shared_send && shm.is_sent()) backoff.ForgetReceiver();
+    if (shm.is_received() && mpi.is_received()) backoff.ForgetSender();
+    // What MPI sends it looks at only when it has received all.
+    if (!shm.is_sent() || (!mpi_done && mpi.is_received())) {
+      backoff.WatchReceiver(this, send.peer);
+    } else {
+      backoff.ForgetReceiver();
+    }
     !shm_done&& shm.has_moved() ? backoff.Restart() : backoff.Pause();
   }
 }

@@ -87,6 +87,7 @@ class HostTransport : public Transport {
   bool HasLeft(int peer) override {
     return IsShared(peer, 0) ? shm_->HasLeft(index_on_host_[peer]) : mpi_->HasLeft(peer);
   }
+  int WorldRank(int peer) const override { return mpi_->WorldRank(peer); }
   bool requires_workspace() const override { return true; }
   void Begin() override { shm_->Begin(); }
   void* Workspace(int64_t num_bytes) override { return shm_->Workspace(num_bytes); }

@@ -28,6 +28,7 @@ class LeafTransport : public Transport {
   int size() const override { return numbers_.num_leaves(); }
   // Sender and receiver must be met in the same way, and be one but in shared memory.
   void SendRecv(const Send& send, const Recv& recv) override;
+  int WorldRank(int peer) const override { return processes_->WorldRank(numbers_.RankOf(peer)); }
   bool CanRead(int peer) const override { return host_ ? IndexOnHost(peer) >= 0 : IsLocal(peer); }
   int64_t ShortBytes() const override { return kShortBytes; }
   int64_t ChunkBytes(int peer) const override {

@@ -140,6 +140,7 @@ MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const 
   if (received_) posted_recv.bytes = received_.get();
   try {
     transport->Post(posted_recv, part_bytes, &requests_);
+    num_receives_ = requests_.size();
     transport->Post(posted_send, part_bytes, &requests_);
   } catch (...) {
     GiveUp();  // what was posted before
@@ -156,7 +157,9 @@ void MpiTransport::Pending::GiveUp() {
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }
   int done = 0;
-  if (TestAll(&done) == MPI_SUCCESS && done != 0) return;
+  const int code =
+      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+  if (code == MPI_SUCCESS && done != 0) return;
   // What has begun can't be withdrawn: the requests are handed back to MPI rather than waited for,
   // and what they may touch stays.
   for (MPI_Request& request : requests_) {
@@ -167,18 +170,19 @@ void MpiTransport::Pending::GiveUp() {
   transport_->has_abandoned_ = true;
 }
 
-int MpiTransport::Pending::TestAll(int* done) {
-  *done = 1;
-  if (requests_.empty()) return MPI_SUCCESS;
-  return MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), done,
-                     MPI_STATUSES_IGNORE);
+bool MpiTransport::Pending::Test(size_t begin, size_t end) {
+  int done = 1;
+  if (begin < end) {
+    CheckMpi(MPI_Testall(static_cast<int>(end - begin), requests_.data() + begin, &done,
+                         MPI_STATUSES_IGNORE),
+             "MPI_Testall");
+  }
+  return done != 0;
 }
 
 bool MpiTransport::Pending::Progress() {
-  if (is_done_) return true;
-  int done = 0;
-  CheckMpi(TestAll(&done), "MPI_Testall");
-  if (done == 0) return false;
+  is_received_ = is_received_ || Test(0, num_receives_);
+  if (is_done_ || !is_received_ || !Test(num_receives_, requests_.size())) return is_done_;
   if (received_) std::memcpy(recv_.bytes, received_.get(), recv_.num_bytes);
   is_done_ = true;
   return true;
@@ -241,15 +245,15 @@ const void* MpiTransport::Exchange(const Send& send, const Recv& recv) {
 
 void MpiTransport::Await(Pending& pending, const Send& send, const Recv& recv) {
   // Polled rather than waited for: MPI_Waitall has no limit.
-  Backoff backoff(waits_, "an MPI exchange",
-                  world_rank(recv.num_bytes > 0 ? recv.peer : send.peer));
-  // Which of the two is done MPI does not say: most sends are at once.
-  if (recv.num_bytes > 0) {
-    backoff.WatchSender(this, recv.peer, world_rank(recv.peer));
-  } else {
-    backoff.WatchReceiver(this, send.peer, world_rank(send.peer));
+  Backoff backoff(waits_, "an MPI exchange", WorldRank(send.peer));
+  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer);
+  while (!pending.Progress()) {
+    if (pending.is_received()) {
+      backoff.ForgetSender();
+      backoff.WatchReceiver(this, send.peer);
+    }
+    backoff.Pause();
   }
-  while (!pending.Progress()) backoff.Pause();
 }
 
 }  // namespace adasum

@@ -51,7 +51,7 @@ class MpiTransport : public Transport {
   // Not after Conclude: what was sent then may meet another group. Whoever waits was told before.
   void Leave() override;
   bool HasLeft(int peer) override;
-  int world_rank(int peer) const { return members_[peer].world_rank; }
+  int WorldRank(int peer) const override { return members_[peer].world_rank; }
 
   // MPI counts in int.
   static constexpr int64_t kMostBytes = int64_t{1} << 30;
@@ -77,18 +77,22 @@ class MpiTransport : public Transport {
     Pending& operator=(const Pending&) = delete;
     // True when both ways are done; never waits.
     bool Progress();
+    // Whether all has come, by the last Progress; it looks at what is sent only then.
+    bool is_received() const { return is_received_; }
 
    private:
     // Null for the caller's.
     static std::unique_ptr<char[]> OwnOf(int64_t num_bytes, Memory memory);
-    int TestAll(int* done);
+    // Whether requests `begin` to `end` are done.
+    bool Test(size_t begin, size_t end);
     void GiveUp();
 
     MpiTransport* transport_;
     Recv recv_;
     std::unique_ptr<char[]> sent_, received_;  // null where the caller's memory is used
-    std::vector<MPI_Request> requests_;
-    bool is_done_ = false;
+    std::vector<MPI_Request> requests_;        // receives, then sends
+    size_t num_receives_ = 0;
+    bool is_received_ = false, is_done_ = false;
   };
 
  private:

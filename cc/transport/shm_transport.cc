@@ -176,7 +176,7 @@ bool ShmTransport::HasArrived() {
 void ShmTransport::Leave() { FileHeader::Of(*own_)->has_left.store(1, std::memory_order_release); }
 
 bool ShmTransport::HasLeft(int peer) {
-  if (processes_ != nullptr) return processes_->HasLeft(names_[peer]);
+  if (processes_ != nullptr) return processes_->HasLeft(owners_[peer]);
   const SharedMemory* memory = peers_[peer].memory.get();
   return memory != nullptr &&
          FileHeader::Of(*memory)->has_left.load(std::memory_order_acquire) != 0;
@@ -184,12 +184,12 @@ bool ShmTransport::HasLeft(int peer) {
 
 void ShmTransport::SendRecv(const Send& send, const Recv& recv) {
   Pending pending(this, send, recv);
-  Backoff backoff(waits_, "an exchange of shared memory",
-                  names_[recv.num_bytes > 0 ? recv.peer : send.peer]);
-  if (send.num_bytes > 0) backoff.WatchReceiver(this, send.peer, names_[send.peer]);
-  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer, names_[recv.peer]);
+  Backoff backoff(waits_, "an exchange of shared memory", names_[send.peer]);
+  if (send.num_bytes > 0) backoff.WatchReceiver(this, send.peer);
+  if (recv.num_bytes > 0) backoff.WatchSender(this, recv.peer);
   while (!pending.Progress()) {
     if (pending.is_sent()) backoff.ForgetReceiver();
+    if (pending.is_received()) backoff.ForgetSender();
     pending.has_moved() ? backoff.Restart() : backoff.Pause();
   }
 }
@@ -201,13 +201,13 @@ void ShmTransport::SwapWithAll(const void* bytes, int64_t num_bytes, char* recei
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
-    backoff.WatchReceiver(this, peer, names_[peer]);
+    backoff.WatchReceiver(this, peer);
     while (!TryPut(peer, bytes, num_bytes)) backoff.Pause();
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank_ + size() - step) % size();
     Backoff backoff(waits_, "an exchange", names_[peer]);
-    backoff.WatchSender(this, peer, names_[peer]);
+    backoff.WatchSender(this, peer);
     for (;;) {
       num_received[peer] = TryTake(peer, received + peer * kSwapBytes, kSwapBytes);
       if (num_received[peer] != kNone) break;

@@ -33,8 +33,12 @@ class ShmTransport : public Transport {
   void Connect(const std::vector<std::string>& addresses);
   // What errors call the ranks, where these are not all of the job.
   void NameRanks(std::vector<int> names) { names_ = std::move(names); }
-  // Where these are leaves of processes that `names` number: they leave with those.
-  void LeaveWith(Transport* processes) { processes_ = processes; }
+  int WorldRank(int peer) const override { return names_[peer]; }
+  // Where these are leaves of processes, each of rank `owners`[leaf] there: they leave with those.
+  void LeaveWith(Transport* processes, std::vector<int> owners) {
+    processes_ = processes;
+    owners_ = std::move(owners);
+  }
   // Maps the arenas of all ranks. Returns false if one has none, or it can't be mapped; the ranks
   // share tensors if all of them say so.
   bool MapArenas(const std::vector<std::string>& addresses);
@@ -94,6 +98,7 @@ class ShmTransport : public Transport {
     bool has_moved() const { return has_moved_; }
     // Whether the peer has room for all, or has taken it.
     bool is_sent() const { return sent_bytes_ == send_.num_bytes; }
+    bool is_received() const { return received_bytes_ == recv_.num_bytes; }
 
    private:
     void TrySend();
@@ -131,6 +136,7 @@ class ShmTransport : public Transport {
   const int rank_;
   std::vector<int> names_;
   Transport* processes_ = nullptr;
+  std::vector<int> owners_;
   const WaitControl& waits_;
   const uint64_t token_;  // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;

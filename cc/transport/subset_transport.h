@@ -55,6 +55,7 @@ class SubsetTransport : public Transport {
   int64_t MostPosted(int peer) const override { return all_->MostPosted(members_[peer]); }
   void PairwiseBarrier(int peer) override { all_->PairwiseBarrier(members_[peer]); }
   bool HasLeft(int peer) override { return all_->HasLeft(members_[peer]); }
+  int WorldRank(int peer) const override { return all_->WorldRank(members_[peer]); }
   bool CanRead(int peer) const override { return all_->CanRead(members_[peer]); }
   bool AnyCanRead(const std::vector<int>& ranks) const override {
     std::vector<int> of_all;

@@ -23,7 +23,7 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
   constexpr auto kLook = std::chrono::milliseconds(50);
   const auto begin = std::chrono::steady_clock::now();
   while (inbox.from[from].is_full != is_full) {
-    waits_.cancellation.ThrowIfCancelled();
+    waits_.cancellation.ThrowIfCancelled("leaf", from);
     if (IsInterrupted()) throw InterruptedError();
     inbox.changed.wait_for(lock, kLook);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;

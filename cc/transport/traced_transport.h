@@ -46,6 +46,7 @@ class TracedTransport : public Transport {
   }
   bool HasArrived() override { return inner_->HasArrived(); }
   bool HasLeft(int peer) override { return inner_->HasLeft(peer); }
+  int WorldRank(int peer) const override { return inner_->WorldRank(peer); }
   int64_t ShortBytes() const override { return inner_->ShortBytes(); }
   int64_t ChunkBytes(int peer) const override { return inner_->ChunkBytes(peer); }
   bool TakesDeviceMemory(int peer) const override { return inner_->TakesDeviceMemory(peer); }

@@ -98,7 +98,7 @@ TEST(ReplicaThatFailsEndsTheWaitsOfTheOthers) {
           try {
             transport.PairwiseBarrier(3 * rank + failing);
           } catch (const Error& error) {
-            num_ended += Contains(error.what(), "Another replica of this process failed");
+            num_ended += Contains(error.what(), "another replica of this process failed");
             throw;
           }
         });

@@ -134,6 +134,21 @@ TEST(LateCallOfOtherShapesIsRefused) {
   });
 }
 
+// From a call of other shapes on, in which all have met, those count.
+TEST(ShapesMayChangeWhereAllMeet) {
+  ForEachWorld({2, 3}, [](Wire wire, int size) {
+    Ranks ranks(wire, size);
+    ForEachRank(size, [&](int rank) { CallPartial(ranks[rank], {4}); });
+    CallPartial(ranks[0], {4});
+    for (int rank = 0; rank < size; ++rank) test::ResetPartial(ranks[rank], true);
+    const std::vector<double> longer(100'000, 1);
+    ForEachRank(size, [&](int rank) { CallPartial(ranks[rank], longer); });
+    const PartialResult early = CallPartial(ranks[0], longer);
+    CHECK_EQ(early.values.back(), 1.0);
+    CHECK_EQ(CallPartial(ranks[1], longer).values, longer);
+  });
+}
+
 // The first call of all, and then rank 0 three more.
 TEST(NobodyWaitsForALateRank) {
   ForEachWorld({2}, [](Wire wire, int size) {

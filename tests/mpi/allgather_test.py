@@ -149,6 +149,21 @@ def test_scalars_are_refused_on_all_ranks(compiled):
     )
 
 
+def test_rows_that_nobody_can_count():
+    """Of no bytes, so that TensorFlow has such tensors."""
+    check_refused(
+        adasum.allgather,
+        [tf.zeros([2**45, 0])],
+        False,
+        f"at most {2**44} rows in a tensor",
+        f"Received: {2**45} on rank 0. Pass it in parts",
+        needs_others=False,
+    )
+    shape = (0, 2**40, 2**40)
+    assert adasum.allgather(tf.reshape(tf.zeros([0]), shape)).shape == shape
+    assert adasum.reduce_scatter(tf.reshape(tf.zeros([0]), shape)).shape == shape
+
+
 def test_texts_are_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: string\. Objects"):
         adasum.allgather(tf.constant(["a"]))

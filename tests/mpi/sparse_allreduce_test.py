@@ -218,6 +218,12 @@ def test_rows_without_an_index_are_refused_on_all_ranks():
     )
 
 
+def test_a_number_of_rows_below_zero_is_refused_on_all_ranks():
+    rows = tf.IndexedSlices(tf.zeros([0, 3]), tf.zeros([0], tf.int64), tf.constant([-1, 3]))
+    told = "rank 0 passed -1 rows in all"
+    check_refused(adasum.allreduce, rows, False, told, needs_others=False)
+
+
 def test_unlike_tensors_are_refused_on_all_ranks():
     last = adasum.size() - 1
     rows = 6 if adasum.rank() == last else 5

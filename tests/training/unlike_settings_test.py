@@ -79,7 +79,7 @@ UNLIKE = {
     ),
     "accumulate of the optimizer": _wrap("1", "2", accumulate=2),
     "mode of the optimizer": _wrap("delta", "gradient", mode="gradient"),
-    "compression of the optimizer": _wrap("none", "{name: top_k, .*}", compression=TopK(0.5)),
+    "compression of the optimizer": _wrap("none", "{.*name: top_k.*}", compression=TopK(0.5)),
     "beta_1 of the optimizer": _wrap("0.9", "0.5", arguments={"beta_1": 0.5}),
     "learning_rate of the optimizer": _arguments(
         *(SGD, {"learning_rate": CosineDecay(0.01, 9)}, {"learning_rate": CosineDecay(0.01, 5)}),

@@ -48,8 +48,13 @@ class VariableNumbers:
         self._drawn = None
 
 
+def number_of(variable: tf.Variable) -> int | None:
+    """Returns a variable's place among those whose initial values were exchanged, or None."""
+    return getattr(variable, "_adasum_number", None)
+
+
 def _identity(variable: tf.Variable) -> str:
-    number = getattr(variable, "_adasum_number", None)
+    number = number_of(variable)
     return without_counters(variable.name) if number is None else str(number)
 
 

@@ -18,8 +18,8 @@ def in_own_memory(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same data, in memory of TensorFlow's wherever Python functions make some of them."""
     if not any(type_ in _PYTHON for node in nodes(dataset) for type_ in operation_types(node)):
         return dataset
-    # `map` hands over what is in a tuple, of one as well.
-    is_tuple = isinstance(dataset.element_spec, tuple)
+    # `map` hands over what is in a tuple, of one as well, but a named one as it is.
+    is_tuple = type(dataset.element_spec) is tuple
 
     def copied(*elements):
         copies = tf.nest.map_structure(_copy, elements, expand_composites=True)

@@ -16,7 +16,7 @@ from tf_adasum import keras_hooks
 from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare, check_alike, resolved
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
@@ -123,6 +123,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         communicator = checked_group(communicator)
         check_stages("adasum", local_reduction)
         bucket_bytes = checked_int("bucket_bytes", bucket_bytes, 1, 2**63 - 1)
+        check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
         devices = _local_devices(communicator) if devices is None else checked_devices(devices)
         self.reduction_policy = ReductionPolicy(reductions)
         self._decided: dict[str, tuple[str, str]] = {}
@@ -168,7 +169,7 @@ class AdasumStrategy(tf.distribute.Strategy):
     @override
     def reduce(self, reduce_op, value, axis):
         """As TensorFlow's `reduce`: the mean of replicas' whole numbers 1 and 2 is 1.5."""
-        if axis is not None or reduce_op not in _MEANS:
+        if axis is not None or reduce_op not in _MEANS or self.extended.is_building:
             return super().reduce(reduce_op, value, axis)
 
         def mean(leaf):

@@ -69,7 +69,10 @@ def _cut_predictions() -> None:
 def _is_idle(data: Any) -> tf.Tensor | None:
     """Whether a replica's batch has no row; None where it must have, and outside of replicas."""
     rows = None if replica_context_with_peers() is None else num_rows(data)
-    if rows is None or (isinstance(rows, int) and rows > 0):
+    # Step by step in Python the length is known everywhere, and may be 0 on another replica: all
+    # must take the same way.
+    is_known = isinstance(rows, int) and not tf.executing_eagerly()
+    if rows is None or (is_known and rows > 0):
         return None
     return tf.equal(rows, 0)
 

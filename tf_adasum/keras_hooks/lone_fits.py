@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import weakref
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
@@ -20,6 +21,7 @@ from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
 
 _log = logging.getLogger("tf_adasum")
+_said: weakref.WeakSet[keras.Model] = weakref.WeakSet()
 
 
 def install() -> None:
@@ -40,14 +42,11 @@ def install() -> None:
 
 def _say_once(model: keras.Model) -> None:
     world = joined_world()  # a process that has not may never have ranks
-    if _said or world is None or world.size == 1 or world.rank > 0:
+    if model in _said or world is None or world.size == 1 or world.rank > 0:
         return
-    _said.append(True)
+    _said.add(model)
     _log.warning(
         "fit trains the model %r on each rank by itself, since it was made outside of the scope() "
         "of an AdasumStrategy. Make and compile it inside, and all ranks train one model.",
         model.name,
     )
-
-
-_said: list[bool] = []

@@ -17,7 +17,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, unlike_layers
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
@@ -35,7 +35,7 @@ def install() -> None:
 def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     own = {_METHOD: call.name}
     if call.name == "fit":
-        own |= {**_of_fit(given), **_of_model(call.model)}
+        own |= {**_of_fit(given), **_of_model(call.model), **unlike_layers.of_layers(call.model)}
     # One name, so that unlike methods meet there.
     name = "the next fit, evaluate or predict"
     told = gather_bytes(json.dumps(own).encode(), call.communicator, name)
@@ -45,7 +45,8 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
             received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
-            raise ValueError(_refusal(setting, received))
+            line = unlike_layers.refusal_of(setting, received, rank, call)
+            raise ValueError(line or _refusal(setting, received))
 
 
 def _refusal(setting: str, received: str) -> str:
@@ -128,7 +129,9 @@ def _in_words(value: Any) -> str:
     if value is None or (isinstance(value, (dict, list, tuple)) and not value):
         return "none"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) + "}"
+        # Keras goes by the keys: their order says nothing.
+        pairs = sorted(f"{key}: {_in_words(each)}" for key, each in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_in_words, value)) + "]"
     if isinstance(value, (str, bool, numbers.Number)):

@@ -112,7 +112,7 @@ class LocalSteps(Exchange):
         self._decay_start(strategy)
         step()
         self._taken.assign_add(1)
-        ended = tf.equal(self._taken.value, self._count)
+        ended = self._taken.value >= self._count  # more where a smaller K goes on from a backup
         tf.cond(ended, lambda: self._end(strategy), lambda: self._between(strategy))
 
     def _between(self, strategy) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -144,7 +145,7 @@ class OneBitLamb(FrozenVarianceOptimizer):
 
 
 def _share(what: str, value: float, least: float | None = None) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not value < 1 or not (value > 0 or value == least):
         expected = f"{what} from 0 to below 1" if least == 0 else f"{what} above 0 and below 1"
         raise ValueError(refusal(expected, repr(value), "Leave it out for the paper's."))

@@ -68,12 +68,15 @@ class GroupAveraging(Sync):
 
     def __post_init__(self) -> None:
         group_size = checked_int("group_size", self.group_size, 2, _MOST)
-        checked_int("sync_every", self.sync_every, 2, _MOST)
+        sync_every = checked_int("sync_every", self.sync_every, 2, _MOST)
         if group_size & (group_size - 1):
             expected = "group_size to be a power of two"
             raise ValueError(refusal(expected, shown(self.group_size), "Pass 2, 4, 8 and so on."))
         if not isinstance(self.wait, bool):
             raise TypeError(refusal("wait to be a bool", shown(self.wait), "Pass True or False."))
+        # As ints of Python: NumPy's are no attributes of an op.
+        object.__setattr__(self, "group_size", group_size)
+        object.__setattr__(self, "sync_every", sync_every)
 
     @override
     def exchange(self, mode: str) -> GroupExchange:

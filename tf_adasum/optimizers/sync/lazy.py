@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 
 from typing_extensions import override
 
@@ -62,7 +63,7 @@ class Lazy(Sync):
         checked_int("rule", self.rule, 1, 2)
         checked_int("num_moves", self.num_moves, 1, 1000)
         checked_int("most_steps", self.most_steps, 1, 2**31)
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, (int, float)):
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, numbers.Real):
             raise TypeError(refusal("threshold to be a number", shown(self.threshold), "Pass 1.0."))
         if not 0 < self.threshold < float("inf"):
             raise ValueError(refusal("threshold above 0", shown(self.threshold), "Pass 1.0, say."))

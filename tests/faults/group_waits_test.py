@@ -1,0 +1,115 @@
+"""Waits in groups of ranks: errors name ranks of the world, and no wait outlives whom it is for."""
+
+import re
+
+import pytest
+
+from tests import programs
+
+LIMIT_SECONDS = 100
+# Nobody waits so long but in the case that is about it.
+SILENCE_SECONDS = 30
+
+HEAD = """
+import os, resource, signal, sys, threading, time
+import numpy as np, tensorflow as tf
+import tf_adasum as adasum
+
+world = adasum.world()
+
+def total(communicator):
+    communicator.allreduce_arrays(np.ones(3), "sum", "total")
+
+def say(what):
+    begin = time.monotonic()
+    try:
+        what()
+    except BaseException as error:
+        text = " ".join(str(error).split())
+        seconds = int(time.monotonic() - begin)
+        print("SAID", world.rank, seconds, type(error).__name__, text, flush=True)
+"""
+
+
+def _said(folder, body, ranks=3, **variables) -> list[tuple[int, int, str]]:
+    """Who said what, and after how many seconds, in the order of ranks."""
+    path = folder / "program.py"
+    path.write_text(HEAD + body)
+    command = [*programs.ADASUMRUN, "-np", str(ranks), "--timeout", "90", "python", str(path)]
+    variables = {"TF_ADASUM_TIMEOUT_SECONDS": str(SILENCE_SECONDS), **variables}
+    done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+    lines = re.findall(r"^SAID (\d) (\d+) (.*)$", done.stdout, re.MULTILINE)
+    assert lines, done.stdout + done.stderr
+    return sorted((int(rank), int(seconds), text) for rank, seconds, text in lines)
+
+
+SILENT = """
+color = 0 if world.rank > 0 else None
+groups = [
+    world.split(color, name=f"group {shared}", options={"shared_memory": shared})
+    for shared in (True, False)
+]
+if world.rank == 1:
+    for group in groups:
+        say(lambda: total(group))
+else:
+    time.sleep(8)
+"""
+
+
+def test_a_wait_in_a_group_names_the_rank_of_the_world(tmp_path):
+    """World rank 2 is number 1 of its group: the one who waits is that in the world."""
+    said = _said(tmp_path, SILENT, TF_ADASUM_TIMEOUT_SECONDS="2")
+    assert [rank for rank, _, _ in said] == [1, 1]
+    assert all("for rank 2, which said nothing" in text for _, _, text in said)
+
+
+LACKING = """
+total(world)
+world.split(0).close()
+if world.rank == 1:
+    num_bytes = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (num_bytes + (4 << 20), most))
+    say(lambda: world.split(0, name="group"))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    total(world)
+else:
+    group = world.split(0, name="group")
+    say(lambda: total(group))
+    total(world)
+"""
+
+
+def test_a_rank_that_cannot_join_a_group_is_not_waited_for(tmp_path):
+    """For want of a thread, and so when the others have their end of the group already."""
+    first, lacking, last = _said(tmp_path, LACKING)
+    assert "rank 1: Expected a thread for a communicator" in lacking[2]
+    for _, seconds, text in (first, last):
+        assert "for rank 1, which takes part in nothing more" in text
+        assert seconds < SILENCE_SECONDS
+
+
+# Rank 0 sends to rank 2, which is interrupted, and receives from rank 1 alone.
+INTERRUPTED = """
+rows = 1 << 8
+splits = {0: [0, 0, rows], 1: [rows, 0, 0], 2: [0, 0, 0]}[world.rank]
+values = tf.zeros([sum(splits), 1 << 18])
+adasum.alltoall(values[:0], splits=[0, 0, 0])
+if world.rank == 2:
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    say(lambda: (adasum.alltoall(values, splits=splits), time.sleep(60)))
+else:
+    say(lambda: (adasum.alltoall(values, splits=splits), total(world)))
+"""
+
+
+@pytest.mark.long
+def test_who_sends_to_a_rank_that_left_is_not_waited_for(tmp_path):
+    variables = {"OMPI_MCA_btl": "tcp,self", "TF_ADASUM_SHARED_MEMORY": "0"}
+    *others, interrupted = _said(tmp_path, INTERRUPTED, **variables)
+    assert interrupted[2].startswith("KeyboardInterrupt")
+    assert len(others) == 2
+    for _, seconds, text in others:
+        assert "takes part in nothing more" in text
+        assert seconds < SILENCE_SECONDS
