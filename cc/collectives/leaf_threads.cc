@@ -1,11 +1,11 @@
 #include "cc/collectives/leaf_threads.h"
 
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "cc/core/default_floats.h"
 #include "cc/core/error.h"
+#include "cc/core/threads.h"
 
 namespace adasum {
 
@@ -21,13 +21,8 @@ LeafThreads::~LeafThreads() {
 void LeafThreads::Grow(int num_leaves) {
   while (static_cast<int>(threads_.size()) + 1 < num_leaves) {
     const int leaf = static_cast<int>(threads_.size()) + 1;
-    try {
-      threads_.emplace_back([this, leaf] { Loop(leaf); });
-    } catch (const std::system_error& error) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  "Expected a thread for replica " + std::to_string(leaf) + " of this process. " +
-                      "Received from the system: " + error.what() + ".");
-    }
+    threads_.push_back(StartThread("replica " + std::to_string(leaf) + " of this process",
+                                   [this, leaf] { Loop(leaf); }));
   }
 }
 

@@ -5,10 +5,10 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "cc/core/default_floats.h"
+#include "cc/core/threads.h"
 #include "cc/engine/outcome.h"
 
 namespace adasum {
@@ -54,18 +54,13 @@ Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<T
       rank_(transport_->rank()),
       size_(transport_->size()),
       topology_(std::move(topology)),
-      negotiation_(*waits_),
-      thread_(StartThread()) {}
-
-std::thread Communicator::StartThread() {
+      negotiation_(*waits_) {
   try {
-    return std::thread([this] { Loop(); });
-  } catch (const std::system_error& error) {
+    thread_ =
+        StartThread("rank " + std::to_string(transport_->WorldRank(rank_)), [this] { Loop(); });
+  } catch (const Error&) {
     transport_->Leave();  // the others may have their end of this group
-    throw Error(ErrorCode::kResourceExhausted,
-                "rank " + std::to_string(transport_->WorldRank(rank_)) +
-                    ": Expected a thread for a communicator. Received from the system: " +
-                    error.what() + ". Allow the rank more threads and memory (ulimit -u, -v).");
+    throw;
   }
 }
 

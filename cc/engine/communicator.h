@@ -78,7 +78,6 @@ class Communicator {
   void AwaitUnderWay(double seconds);
   // The calling thread was told to end its wait for a request that another thread carries out.
   void Interrupt();
-  std::thread StartThread();
   void Loop();
   // Does the first request alone if it can; else negotiates once, and does what that decides. For
   // the owner of the engine.

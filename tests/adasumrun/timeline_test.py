@@ -158,6 +158,14 @@ def test_a_part_may_end_anywhere(tmp_path):
             assert timeline.read(part) == events[:whole]
 
 
+def test_another_json_file_is_no_part(tmp_path):
+    part = tmp_path / "trace.json.rank0.0"
+    for text in ("[]", '{"steps": 3}'):
+        part.write_text(text)
+        with pytest.raises(ValueError, match="another JSON file"):
+            timeline.read(part)
+
+
 def test_merge_keeps_the_parts_if_the_whole_cannot_be_written(tmp_path):
     part = tmp_path / "trace.json.rank0.0"
     part.write_text('{"traceEvents": []}')

@@ -145,7 +145,7 @@ TEST(ShapesMayChangeWhereAllMeet) {
     ForEachRank(size, [&](int rank) { CallPartial(ranks[rank], longer); });
     const PartialResult early = CallPartial(ranks[0], longer);
     CHECK_EQ(early.values.back(), 1.0);
-    CHECK_EQ(CallPartial(ranks[1], longer).values, longer);
+    CHECK_TRUE(CallPartial(ranks[1], longer).values == longer);
   });
 }
 

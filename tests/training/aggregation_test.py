@@ -82,14 +82,34 @@ class Statistic(keras.Layer):
         return inputs
 
 
+def with_statistic(replicas, **settings) -> tuple[keras.Model, Statistic]:
+    with replicas.scope():
+        statistic = Statistic()
+        model = keras.Sequential([keras.Input((4,)), statistic, keras.layers.Dense(8)])
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse", **settings)
+    return model, statistic
+
+
+@local_replicas
+def test_a_replica_without_rows_takes_part_step_by_step_too(num_local):
+    """With run_eagerly, where the length of a batch is a number, and only one replica's is 0."""
+    replicas = strategy(num_local)
+    x, y = examples(4 * replicas.num_replicas_in_sync + 1)
+    losses = []
+    for run_eagerly in (False, True):
+        keras.utils.set_random_seed(3)
+        model, statistic = with_statistic(replicas, run_eagerly=run_eagerly)
+        given = {"batch_size": len(x) - 1, "shuffle": False, "verbose": 0}
+        losses += model.fit(x, y, **given).history["loss"]
+        assert_equal_on_ranks([statistic.seen])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-6)
+
+
 @local_replicas
 def test_statistics_of_a_layer_are_means_over_all_replicas(num_local):
     replicas = strategy(num_local)
     number = replicas.num_replicas_in_sync
-    with replicas.scope():
-        statistic = Statistic()
-        model = keras.Sequential([keras.Input((4,)), statistic, keras.layers.Dense(8)])
-        model.compile(optimizer=tf_adasum.wrap(keras.optimizers.SGD(0.01)), loss="mse")
+    model, statistic = with_statistic(replicas)
     x, y = examples(3 * 4 * number)
     model.fit(x, y, batch_size=4 * number, shuffle=False, verbose=0)
     want = np.zeros(4)

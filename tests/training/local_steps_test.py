@@ -60,6 +60,18 @@ def spread(model):
     return max(np.ptp(np.concatenate(everywhere(copy)), axis=0).max() for copy in copies)
 
 
+def test_a_round_that_was_longer_ends_at_once():
+    """As after a backup of a training with a larger steps_per_sync."""
+    model, number = compiled(MOST_LOCAL, momentum, "delta", settings={"steps_per_sync": 2})
+    x, y = examples(PER_REPLICA * number)
+    model.train_on_batch(x, y)
+    (count,) = (each for each in model.optimizer.variables if "steps_since_sync" in each.path)
+    count.assign(5)
+    model.train_on_batch(x, y)
+    assert int(count.numpy()) == 0
+    assert spread(model) == 0
+
+
 @local_replicas
 @pytest.mark.parametrize(("count", "steps"), [(4, 1), (3, 4), (2, 8)])
 def test_fit(count, steps, num_local):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 
 import keras
@@ -99,6 +100,19 @@ def test_every_dtype_and_structure_is_copied(dtype):
         assert not shares(in_own_memory(lent))
     copied = next(iter(in_own_memory(lent)))[0]["rows"].numpy()
     np.testing.assert_array_equal(copied, array)
+
+
+def test_a_named_tuple_stays_one():
+    pair = collections.namedtuple("pair", ["x", "y"])
+    spec = tf.TensorSpec((2,), tf.float32)
+    lent = tf.data.Dataset.from_generator(
+        lambda: [pair(np.ones(2, np.float32), np.zeros(2, np.float32))],
+        output_signature=pair(spec, spec),
+    )
+    assert in_own_memory(lent).element_spec == lent.element_spec
+    (copied,) = in_own_memory(lent)
+    assert isinstance(copied, pair)
+    np.testing.assert_array_equal(copied, [[1, 1], [0, 0]])
 
 
 def test_ragged_and_sparse_rows_come_through():

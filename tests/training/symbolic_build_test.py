@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -54,3 +55,40 @@ def test_a_model_that_nobody_calls_rightly_is_told_as_keras_does():
     x, y = examples(8 * replicas.num_replicas_in_sync)
     with pytest.raises(RuntimeError, match="Unable to automatically build the model"):
         model.fit(x, y, len(x), verbose=0)
+
+
+class OfNumbers(keras.Model):
+    """Knows the shape of its inputs, which the data do not tell."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(10, 4)
+        self.layer = keras.layers.Dense(1)
+        self.embedding.build(None)
+        self.layer.build((None, 4))
+        self.built = True
+
+    def call(self, inputs):
+        rows = self.embedding(tf.ensure_shape(inputs, [None, 3]))
+        return self.layer(keras.ops.mean(rows, 1))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_data_of_unknown_shapes_and_unequal_batches(num_local, dtype):
+    """The build meets batches of replicas whose lengths differ, which nobody may add up."""
+    replicas = strategy(num_local)
+    rows = 4 * replicas.num_replicas_in_sync
+
+    def batches():
+        for length in (rows - 1, rows):
+            numbers = np.arange(3 * length).reshape(length, 3) % 10
+            yield numbers.astype(dtype), np.ones((length, 1), np.float32)
+
+    data = tf.data.Dataset.from_generator(batches, output_types=(dtype, tf.float32))
+    data = data.map(lambda x, y: (x, tf.ensure_shape(y, [None, 1])))
+    with replicas.scope():
+        model = OfNumbers()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.1)), "mse")
+    losses = model.fit(data, epochs=2, shuffle=False, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
