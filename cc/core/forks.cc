@@ -3,6 +3,9 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <string>
+
+#include "cc/core/error.h"
 
 namespace adasum {
 namespace {
@@ -17,6 +20,15 @@ const int is_counting = pthread_atfork(nullptr, nullptr, [] { ++num_forks; });
 int64_t NumForks() {
   static_cast<void>(is_counting);
   return num_forks.load(std::memory_order_relaxed);
+}
+
+void HomeProcess::Check(int rank) const {
+  if (IsHere()) return;
+  throw Error(ErrorCode::kUnavailable,
+              "rank " + std::to_string(rank) +
+                  ": Expected the process that joined the group of ranks. Received: a child that "
+                  "was forked from it, which can't speak for the rank. Use tf_adasum in the rank "
+                  "itself, and children for work of other kinds.");
 }
 
 }  // namespace adasum

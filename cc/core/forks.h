@@ -16,6 +16,8 @@ int64_t NumForks();
 class HomeProcess {
  public:
   bool IsHere() const { return num_forks_ == NumForks(); }
+  // Throws Unavailable in a child.
+  void Check(int rank) const;
 
  private:
   const int64_t num_forks_ = NumForks();

@@ -71,15 +71,6 @@ Communicator::~Communicator() {
   if (transport_->HasAbandoned()) state_.release();
 }
 
-void Communicator::CheckHome() const {
-  if (home_.IsHere()) return;
-  throw Error(ErrorCode::kUnavailable,
-              "rank " + std::to_string(rank_) +
-                  ": Expected the process that joined the group of ranks. Received: a child that "
-                  "was forked from it, which can't speak for the rank. Use tf_adasum in the rank "
-                  "itself, and children for work of other kinds.");
-}
-
 std::optional<Error> Communicator::Push(Request* request) {
   // Where a rank has left in good order, what needs no other rank may still be done.
   const bool may_run = standing_ == Standing::kShutdown && request->run_alone != nullptr;

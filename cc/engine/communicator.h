@@ -117,7 +117,7 @@ class Communicator {
   // Whether others are in what the owner of the engine does, and would wait for it; under mutex_.
   bool OthersHaveBegun() const { return is_owned_ && (is_joining_ || queue_.has_under_way()); }
   // Throws unless this is the process that made the communicator.
-  void CheckHome() const;
+  void CheckHome() const { home_.Check(rank_); }
   // For the owner of the engine, or when there can be none any more.
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
   Error ClosedError() const;
