@@ -16,6 +16,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import first_copy, native_variable
+from tf_adasum.keras_hooks.optimizer_parts import batches_seen
 
 _FEWEST, _MOST = 5, 40
 _SLOW_SECONDS = 2.0  # a step that takes longer is timed twice, and not `_FEWEST` times
@@ -157,7 +158,7 @@ class _Clock:
     def __call__(self, iterator):
         logs = self.function(iterator)
         # A device that works on by itself is waited for.
-        first_copy(native_variable(self._model.optimizer._iterations)).numpy()
+        first_copy(native_variable(batches_seen(self._model.optimizer))).numpy()
         self._times.append(time.perf_counter())
         self._cpu_times.append(time.process_time())
         return logs

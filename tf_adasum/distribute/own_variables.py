@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, wrapped_optimizers_of
+from tf_adasum.keras_hooks.optimizer_parts import batches_seen, sums_of_gradients
 
 require_reads(keras.optimizers.Optimizer._get_current_learning_rate, "_learning_rate")
 
@@ -79,10 +80,9 @@ def own_state(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
         return []
     parts = parts_of(optimizer)
     if parts is not None and parts.exchange.has_own_slots:
-        common = (id(optimizer._iterations), id(learning_rate_of(optimizer)))
+        common = (id(batches_seen(optimizer)), id(learning_rate_of(optimizer)))
         return [each for each in optimizer.variables if id(each) not in common]
-    sums = getattr(optimizer, "_accumulated_gradients", None) or ()
-    own = [variable for variable in sums if variable is not None]
+    own = [variable for variable in sums_of_gradients(optimizer) if variable is not None]
     return own + (parts.accumulation.variables if parts is not None else [])
 
 

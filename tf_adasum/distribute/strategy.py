@@ -28,7 +28,8 @@ from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
-from tf_adasum.distribute.variables import native_variable
+from tf_adasum.distribute.variables import native_variable, unique_id
+from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 
 _log = logging.getLogger("tf_adasum")
 
@@ -242,7 +243,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         """
         plan = self.reduction_policy.assign([_described(variable) for variable in variables])
         for variable, row in zip(variables, plan):
-            key = _key(variable)
+            key = unique_id(variable)
             if key not in self._decided:  # models may come and go
                 weakref.finalize(native_variable(variable), self._decided.pop, key, None)
             self._decided[key] = (row.path, row.reduction)
@@ -250,7 +251,7 @@ class AdasumStrategy(tf.distribute.Strategy):
 
     def check_made_here(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Raises RuntimeError for an optimizer that was made outside of this strategy's scope."""
-        made_under = optimizer._distribution_strategy
+        made_under = strategy_of(optimizer)
         if made_under is not self:
             outside = not isinstance(made_under, AdasumStrategy)
             expected = f"the optimizer {optimizer.name!r} of the AdasumStrategy that applies it"
@@ -265,7 +266,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             _log.warning(message)
 
     def _reduction_of(self, variable: tf.Variable) -> tuple[str, str]:
-        decided = self._decided.get(_key(variable))
+        decided = self._decided.get(unique_id(variable))
         if decided is not None:
             return decided
         # A variable that no wrapped optimizer announced, of somebody's own training loop.
@@ -283,11 +284,6 @@ def _described(variable) -> tuple[str, tuple[int, ...], str]:
     path = variable.path if is_keras else variable.name.split(":")[0]
     dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
     return path, tuple(variable.shape), dtype
-
-
-def _key(variable) -> str:
-    native = variable.value if isinstance(variable, keras.Variable) else variable
-    return native._unique_id
 
 
 def _local_devices(communicator) -> list[str]:

@@ -6,19 +6,28 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.python.distribute import values as tf_values
 
 from tf_adasum.collectives.arguments import checked_group, checked_root
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.local_copies import local_copies
 from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by
+
+require_hooks(tf_values.DistributedVariable, "_unique_id")
 
 
 def native_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
     """Returns the TensorFlow variable inside a Keras variable, or the variable itself."""
     return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def unique_id(variable: keras.Variable | tf.Variable) -> str:
+    """Returns what tells it from all other variables of this process, also of one that is gone."""
+    return native_variable(variable)._unique_id
 
 
 def broadcast_variables(

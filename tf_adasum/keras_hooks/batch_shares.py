@@ -12,13 +12,14 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochItera
 
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.empty_batches import num_rows
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.losses import scaled
 from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 require_hooks(TensorFlowTrainer, "_make_function", "make_train_function")
 require_hooks(TFEpochIterator, "_get_iterator")
+require_reads(TFEpochIterator.__init__, "_distribute_strategy")
 require_hooks(TFOptimizer, "_all_reduce_sum_gradients")
 
 _training = ReplicasFlag()

@@ -15,6 +15,7 @@ from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import scaled
+from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import add_change
 from tf_adasum.optimizers.exchanges import (
@@ -65,7 +66,7 @@ class DeadlineExchange(Exchange):
 
     @override
     def build(self, optimizer, variables):
-        strategy = optimizer._distribution_strategy
+        strategy = strategy_of(optimizer)
         if isinstance(strategy, AdasumStrategy):
             self._num_local = strategy.extended.num_local_replicas
         if self._num_local > 1 or strategy.num_replicas_in_sync > 1:

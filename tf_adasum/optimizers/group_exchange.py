@@ -13,6 +13,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
@@ -79,7 +80,7 @@ class GroupExchange(LocalSteps):
 
     def _agree_on_steps(self) -> None:
         """Begins a new round where ranks are at unlike steps of one, as after an exception."""
-        strategy = self._optimizer._distribution_strategy if self._taken is not None else None
+        strategy = strategy_of(self._optimizer) if self._taken is not None else None
         if not isinstance(strategy, AdasumStrategy):
             return
         steps = np.array([self.steps_taken, -self.steps_taken], np.int64)

@@ -13,6 +13,7 @@ from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.optimizer_parts import batches_seen, sums_of_gradients
 from tf_adasum.optimizers.parts import Accumulation
 
 require_hooks(
@@ -94,14 +95,15 @@ class KerasAccumulation(Accumulation):
     @property
     @override
     def variables(self) -> list:
-        return [sum_ for sum_ in self._optimizer._accumulated_gradients if sum_ is not None]
+        return [sum_ for sum_ in sums_of_gradients(self._optimizer) if sum_ is not None]
 
     @override
     def add(self, strategy, trainable_variables, leaves, steps):
         del strategy
         optimizer, count = self._optimizer, self._optimizer.gradient_accumulation_steps
         indices = [optimizer._get_variable_index(variable) for variable in trainable_variables]
-        sums = [optimizer._accumulated_gradients[index] for index in indices]
+        all_sums = sums_of_gradients(optimizer)
+        sums = [all_sums[index] for index in indices]
 
         def mean(grads):
             return [(grad + sum_) / count for grad, sum_ in zip(grads, sums)]
@@ -113,6 +115,6 @@ class KerasAccumulation(Accumulation):
         def increment(grads):
             optimizer._backend_increment_gradient_accumulators(grads, sums)
 
-        is_step = tf.equal((tf.convert_to_tensor(optimizer._iterations) + 1) % count, 0)
+        is_step = tf.equal((tf.convert_to_tensor(batches_seen(optimizer)) + 1) % count, 0)
         tf.cond(is_step, step, lambda: steps.on_replicas(increment, leaves))
         steps.move_average()

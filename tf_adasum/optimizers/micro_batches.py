@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.reductions import ALL
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.optimizer_parts import batches_seen
 from tf_adasum.optimizers.parts import Accumulation
 
 require_hooks(tf_values, "PerReplica")
@@ -107,7 +108,7 @@ class MicroBatches(Accumulation):
 
     @override
     def add(self, strategy, trainable_variables, leaves, steps):
-        number = self._optimizer._iterations.value % self.count
+        number = batches_seen(self._optimizer).value % self.count
         indices = self._indices(trainable_variables)
         carried = [list(strategy.experimental_local_results(leaf)) for leaf in leaves]
         for level in range(len(self._levels)):

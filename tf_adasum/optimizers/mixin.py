@@ -20,6 +20,7 @@ from tf_adasum.distribute.encoded_plan import with_reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
+from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 from tf_adasum.optimizers.keras_steps import KerasSteps
 from tf_adasum.optimizers.parts import Exchange, Lacking, Parts
 from tf_adasum.optimizers.tallies import Lateness, LeftOut, Uploads
@@ -56,12 +57,12 @@ class AdasumMixin:
         self._adasum.accumulation.build(self, variables, reductions)
         self._adasum.exchange.build(self, variables)
         if self._adasum.exchange.encoding is not None:
-            strategy = self._distribution_strategy
+            strategy = strategy_of(self)
             self._adasum.exchange.encoding.build(strategy, variables, reductions)
 
     def _reductions_of(self, variables) -> list[str]:
         """Registers the variables with the strategy; returns the reduction of each."""
-        strategy, exchange = self._distribution_strategy, self._adasum.exchange
+        strategy, exchange = strategy_of(self), self._adasum.exchange
         if not isinstance(strategy, AdasumStrategy):
             return ["adasum"] * len(variables)
         plan = with_reduction(strategy.register_variables(variables), exchange.reduction)
@@ -103,7 +104,7 @@ class AdasumMixin:
     def take_earlier_gradients(self, replica: int, weights, gradients) -> None:
         """Is handed these gradients before the step applies its own; treats them as those."""
         if self._loss_is_divided():
-            gradients = scaled(gradients, self._distribution_strategy.num_replicas_in_sync)
+            gradients = scaled(gradients, strategy_of(self).num_replicas_in_sync)
         gradients = self._clip_gradients(gradients)
         self._adasum.exchange.take_earlier_gradients(replica, weights, gradients)
 
@@ -123,7 +124,7 @@ class AdasumMixin:
         weights are saved or evaluated between two rounds; the next step begins a new round.
         Without steps since the last round it does nothing.
         """
-        strategy = self._distribution_strategy
+        strategy = strategy_of(self)
         if strategy.num_replicas_in_sync > 1:
             with strategy.scope():
                 self._adasum.exchange.synchronize(strategy)

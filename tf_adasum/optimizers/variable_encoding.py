@@ -14,7 +14,7 @@ from tf_adasum.collectives.compression.state import num_part_elements
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.policy import PlanRow
 from tf_adasum.distribute.strategy import AdasumStrategy
-from tf_adasum.distribute.variables import native_variable
+from tf_adasum.distribute.variables import native_variable, unique_id
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.plan_checks import check_flat
 
@@ -73,7 +73,7 @@ class VariableEncoding:
         for variable, reduction in zip(map(native_variable, variables), reductions):
             codec = self.chosen(variable.shape.num_elements(), variable.dtype.name, reduction)
             if codec is not None:
-                self._codecs[variable._unique_id] = codec
+                self._codecs[unique_id(variable)] = codec
                 self._to_be_made.append((strategy, variable))
         if self._codecs and strategy.extended.communicator.size == 1:
             strategy.say_once(
@@ -93,7 +93,7 @@ class VariableEncoding:
             num_of_part = num_part_elements(variable.shape.num_elements(), num_ranks)
             of_part = make_plain_zeros([num_of_part], dtype)
             # A rank's replicas share its part.
-            self._lost[variable._unique_id] = Residual(of_tensor), Residual([of_part] * num_local)
+            self._lost[unique_id(variable)] = Residual(of_tensor), Residual([of_part] * num_local)
         self._to_be_made = []
 
     def chosen(self, num_elements: int, dtype: str, reduction: str) -> Compression | None:
@@ -127,11 +127,11 @@ class VariableEncoding:
 
     def compression_of(self, variable: tf.Variable) -> Compression | None:
         """Returns how what is reduced to a variable travels; None: as it is."""
-        return self._codecs.get(native_variable(variable)._unique_id)
+        return self._codecs.get(unique_id(variable))
 
     def lost_of(self, variables: Sequence[tf.Variable]) -> Lost:
         """Returns where what is lost of them is kept; in cross-replica context."""
         self._make()
-        pairs = [self._lost[native_variable(variable)._unique_id] for variable in variables]
+        pairs = [self._lost[unique_id(variable)] for variable in variables]
         of_tensors = [residual.values for residual, _ in pairs]
         return Lost(list(zip(*of_tensors)), [of_part.values[0] for _, of_part in pairs])

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks
@@ -25,6 +26,8 @@ from tf_adasum.optimizers.wrap_checks import (
     check_wrappable,
     most_steps,
 )
+
+require_hooks(keras.optimizers.Optimizer, "_unpickle_model")
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
 _SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression", "sync")
