@@ -9,6 +9,9 @@ import sys
 
 from adasumrun import mpirun
 
+# python, python3.13, python3.13t (without a lock) and pypy, but not python_train.
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+
 
 def check(options: argparse.Namespace) -> None:
     """Refuses what would read nothing from stdin, and wait or end for want of it.
@@ -33,7 +36,7 @@ def check(options: argparse.Namespace) -> None:
 def _reads_its_script(program: list[str]) -> bool:
     """Whether it is a Python with no script behind its own options, or with `-` in its place."""
     name, *arguments = program
-    if not re.fullmatch(r"(python|pypy)[0-9.]*", os.path.basename(name)):
+    if not _PYTHON.fullmatch(os.path.basename(name)):
         return False
     rest = iter(arguments)
     for each in rest:

@@ -119,7 +119,7 @@ def copy(source: int, descriptor: int, notify: int, drops_noise: bool = True) ->
     noise_filter = NoiseFilter(lambda kept: _write_all(descriptor, kept))
     last, noted = b"", set()
     while chunk := os.read(source, _CHUNK_BYTES):
-        # Open MPI ends what it says of an abort by one, and grep takes such a log for binary.
+        # Open MPI ends its message of an abort with a NUL: grep would take the log for binary.
         chunk = chunk.replace(b"\0", b"")
         last = last[-_LONGEST:] + chunk
         said = {notice for sentence, notice in _SENTENCES.items() if sentence in last}

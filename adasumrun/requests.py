@@ -8,8 +8,8 @@ import time
 
 from adasumrun import job, process_tree
 
-# What ranks hear, by `adasum.callbacks.BackupAndRestore`. Who does not wait for the first ignores
-# it; who does not wait for the second ends. Open MPI's mpirun hands both on to all ranks.
+# What ranks hear, by `adasum.callbacks.BackupAndRestore`. A process without a handler ignores
+# BACK_UP, and BACK_UP_AND_END ends it. Open MPI's mpirun hands both on to all ranks.
 BACK_UP = signal.SIGURG
 BACK_UP_AND_END = signal.SIGUSR2
 # Set in every rank: how often the job has been started again.

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
+from adasumrun.hosts import counted
 from tf_adasum.advise.gradients import GradientStatistics
 from tf_adasum.advise.step_cost import Measured
 
@@ -161,11 +162,6 @@ class Advice:
             f"{counted(self.measured.cores, 'core')} a host, {gbits:.3g} Gbit/s and "
             f"{round_us:.3g} us between hosts ({how})"
         ]
-
-
-def counted(number: int, what: str) -> str:
-    """Returns "1 rank", "2 ranks"."""
-    return f"{number} {what}" + "s" * (number != 1)
 
 
 def _milliseconds(seconds: float) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 
 import keras
 
+from adasumrun.hosts import counted
 from tf_adasum import keras_hooks
 from tf_adasum.advise import choices, examples, gradients, machine, noise, reduction, steps
-from tf_adasum.advise.advice import Advice, Row, counted
+from tf_adasum.advise.advice import Advice, Row
 from tf_adasum.advise.calibration import LONG
 from tf_adasum.advise.hosts import Hosts, checked_hosts
 from tf_adasum.advise.kept_state import KeptState

@@ -116,7 +116,7 @@ def _check_reduction(reduction: str) -> None:
 
 def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
     for slices in leaf:
-        # What a row is says each rank by its values, which all compare.
+        # The values give the shape of a row; the op compares it on all ranks.
         shape = None if slices.dense_shape is None else tf.convert_to_tensor(slices.dense_shape)
         if shape is None or shape.shape.rank not in (1, None) or shape.shape == [0]:
             expected = "tf.IndexedSlices with a dense_shape, which says what they are slices of"

@@ -102,7 +102,7 @@ def _shard(node: tf.data.Dataset) -> str:
 
 
 def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
-    """The seeds on which the order hangs of what TensorFlow deals to ranks.
+    """The seeds that decide the order of what TensorFlow deals to ranks.
 
     Where it deals files, that is the order of the files; nothing where it deals nothing.
 

@@ -32,7 +32,7 @@ class StateVariable(NamedTuple):
 
 
 def state_variables(model: keras.Model) -> list[StateVariable]:
-    """Returns all that decides how a training goes on, in an order that hangs on the model alone.
+    """Returns all that decides how a training goes on, in an order that depends on the model alone.
 
     Weights, the states of random layers, and everything of the optimizers (slots, iterations, the
     learning rate, moving averages, micro-batches, the loss scale), also of those that the model or

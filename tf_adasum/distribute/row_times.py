@@ -12,9 +12,8 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 class RowTimes:
     """Rows and seconds of a rank's training steps, from the batch to what it has to exchange.
 
-    The first step after each question does not count, since memory is got in it, and shapes that
-    are new are compiled; nor does one without rows. Of several local replicas the first one counts
-    for all.
+    The first step after each question is left out: it allocates memory and compiles new shapes. So
+    is a step without rows. Of several local replicas the first one counts for all.
     """
 
     def __init__(self):

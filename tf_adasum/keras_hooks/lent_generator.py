@@ -43,8 +43,8 @@ def set_of_this_thread(generator: keras.random.SeedGenerator | None) -> None:
 class LentGenerator:
     """Keras has a generator for each thread; replicas draw from that of the thread that runs them.
 
-    One of their own would be a new variable in each trace of a function, of which TensorFlow allows
-    none but in the first.
+    A generator for each replica would create a variable in every trace of a function; TensorFlow
+    allows that in the first trace only.
     """
 
     def __init__(self) -> None:

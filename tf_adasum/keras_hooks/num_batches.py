@@ -71,9 +71,9 @@ def _warn_of_other_ends() -> None:
 
 
 def _tell(extended: HookedExtended, iterator: TFEpochIterator) -> None:
-    """Says whether the number of batches of `fit` tells when they end.
+    """Notes whether the number of batches of `fit` is known, so that no rank need ask for the next.
 
-    It does not where an execution takes several steps and goes on behind the last of an epoch.
+    It tells nothing where an execution takes several steps and goes on behind the last of an epoch.
     """
     call = calls.current()
     if call is None or call.name != "fit" or call.has_data:

@@ -78,7 +78,7 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
 
 
 def digest(data: Any) -> int:
-    """A number that hangs on shapes, dtypes and the first, middle and last row of arrays."""
+    """A number that depends on shapes, dtypes and the first, middle and last row of arrays."""
     found = 0
     for leaf in keras.tree.flatten(data):
         found = zlib.crc32(_sample(leaf), found)

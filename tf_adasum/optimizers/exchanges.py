@@ -167,8 +167,8 @@ def without_idle(
 def _step_back(variable, old):
     """Returns the change since `old`, which becomes the value again.
 
-    The values that the step left are in nobody's hands then, so that of old, new and change only
-    two take memory while the change is exchanged.
+    The step's new values are released here: of old, new and change only two take memory while the
+    change is exchanged.
     """
     change = variable - old
     variable.assign(old)

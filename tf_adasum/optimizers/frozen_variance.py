@@ -115,9 +115,8 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
     def direction(self, index: int) -> Any:
         """Returns sqrt(1 - b2^n) / (1 - b1^t) m / (sqrt(v) + e); 0 where v is 0.
 
-        t is the step, from 1, and n how many of them changed v. Nothing says how long a step should
-        be where no gradient was in the warm-up, and there m may be nothing but what encoding makes
-        of 0.
+        t is the step, from 1, and n how many of them changed v. v is 0 where the warm-up had no
+        gradient: the step has no scale there, and m may be no more than the encoding's error.
         """
         momentum = ops.convert_to_tensor(self._momenta[index])
         moves = self.scale(momentum.dtype) * momentum / self._denominator(index)

@@ -77,7 +77,9 @@ class Compression:
         """Raises TypeError for what is no codec."""
         if not isinstance(compression, cls):
             expected = "one of adasum.compression's codecs as compression"
-            raise TypeError(refusal(expected, shown(compression), "Pass such as Sign()."))
+            raise TypeError(
+                refusal(expected, shown(compression), "Pass one of them, such as Sign().")
+            )
 
 
 def work_dtype(dtype: str) -> str:

@@ -51,4 +51,6 @@ class Sync(abc.ABC):
         """Raises TypeError for what is no such choice."""
         if not isinstance(sync, cls):
             expected = "one of adasum.sync's choices as sync"
-            raise TypeError(refusal(expected, shown(sync), "Pass such as GroupAveraging()."))
+            raise TypeError(
+                refusal(expected, shown(sync), "Pass one of them, such as GroupAveraging().")
+            )
