@@ -11,14 +11,14 @@ from adasumrun import advise, argument_types, mpirun, restart
 _ELSEWHERE = {
     "--min-np": "is --max-restarts=N --min-ranks=K here",
     "--num-proc": "is -np N here",
-    "--nproc_per_node": "is -np N here",
-    "--nproc-per-node": "is -np N here",
+    "--nproc_per_node": "is -H HOST:N,... here, or -np N of all hosts together",
+    "--nproc-per-node": "is -H HOST:N,... here, or -np N of all hosts together",
     "--timeline-filename": "is --timeline=FILE here",
     "--mca": "is --mpi-args='--mca NAME VALUE' here",
     "--allow-run-as-root": "is not needed here",
     "--oversubscribe": "is not needed here",
     "--bind-to": "is not needed here: ranks are not bound",
-    "-x": "is not needed here: ranks have the environment of adasumrun",
+    "-x": "is --mpi-args='-x NAME' here, for ranks on other hosts; others have all variables",
 }
 
 

@@ -174,7 +174,7 @@ def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None)
         [os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
     )
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    # Sets of strings have one order on all ranks: a vocabulary or heads made of one are alike.
+    # Sets of strings have one order on all ranks, and what is made of them is alike.
     environment.setdefault("PYTHONHASHSEED", "0")
     if os.geteuid() == 0:
         environment.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")

@@ -159,8 +159,8 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   std::vector<Member> members;
   try {
     members = GatherMembers(transport, settings.Self(world->rank(), context, 0, 0));
-  } catch (...) {
-    transport.Leave();
+  } catch (const Error& error) {
+    transport.LeaveAfter(error);
     throw;
   }
   CheckMembers(members);

@@ -31,7 +31,7 @@ bool IsInterrupted() {
 Error InterruptedError() {
   return Error(ErrorCode::kInterrupted,
                "The wait for the other ranks was interrupted. This communicator can't be used any "
-               "more: they don't know of it.");
+               "more: ranks don't stand at the same point of it.");
 }
 
 void CancellationToken::ThrowIfCancelled(const char* kind, int number) const {

@@ -77,7 +77,7 @@ class Backoff {
   // has left (Transport::HasLeft).
   void WatchSender(Transport* transport, int peer) { sender_ = {transport, peer}; }
   void WatchReceiver(Transport* transport, int peer) { receiver_ = {transport, peer}; }
-  // All has come; all was taken.
+  // For when all has come, and when all was taken.
   void ForgetSender() { sender_ = {}; }
   void ForgetReceiver() { receiver_ = {}; }
 

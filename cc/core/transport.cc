@@ -30,6 +30,10 @@ void Transport::PairwiseBarrier(int peer) {
   SendRecv({peer, &mine, 1}, {peer, &theirs, 1});
 }
 
+void Transport::LeaveAfter(const Error& error) {
+  if (error.code() != ErrorCode::kDeadlineExceeded) Leave();
+}
+
 void Transport::SwapWithAll(const void*, int64_t, char*, int64_t*) {
   throw Error(ErrorCode::kInternal, "This transport sends to one rank at a time.");
 }

@@ -8,6 +8,8 @@
 
 namespace adasum {
 
+class Error;
+
 // A lane tells apart messages between the same two ranks that belong to different leaves
 // (several replicas in one process); 0 where each process has one leaf.
 struct Send {
@@ -151,6 +153,9 @@ class Transport {
   // that their waits for it end (HasLeft). No message of this rank's follows. Waits for seconds at
   // most. Any number of calls.
   virtual void Leave() {}
+  // The same where this rank fails, but for want of a peer that says nothing: whoever waits in vain
+  // for the same peer finds that out by itself, and says so.
+  void LeaveAfter(const Error& error);
 
   // Whether the peer takes part in nothing more: what has not come from it never does. Never waits;
   // several threads may ask at once.

@@ -99,9 +99,7 @@ void Communicator::FailAll(const Error& error, Standing standing) {
     }
     failed = queue_.TakeAll();
   }
-  // So that nobody waits for this rank in its turn. Whoever waited in vain for the same rank as
-  // this one finds that out by itself, and says so rather than this.
-  if (breaks && error.code() != ErrorCode::kDeadlineExceeded) transport_->Leave();
+  if (breaks) transport_->LeaveAfter(error);  // so that nobody waits for this rank in its turn
   for (const Request& request : failed) request.done(&error);
 }
 

@@ -104,9 +104,9 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
   }
   try {
     answer = Agree(ranks, first_on_host, wanted, ends, answer);
-  } catch (...) {
+  } catch (const Error& error) {
     // Others may have all that this rank was to say, and wait for it in this memory.
-    for (const auto& end : ends) end->Leave();
+    for (const auto& end : ends) end->LeaveAfter(error);
     throw;
   }
   if (answer.empty()) return Ends();

@@ -21,8 +21,8 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
   try {
     ends = ConnectHostEnds(*mpi, index_on_host,
                            {1, num_on_host, most_ends, wanted.tensors, wanted.cross_memory}, waits);
-  } catch (...) {
-    mpi->Leave();
+  } catch (const Error& error) {
+    mpi->LeaveAfter(error);
     throw;
   }
   if (ends.empty()) return mpi;
@@ -50,7 +50,7 @@ void HostTransport::Await(const Send& send, const Recv& recv, MpiTransport::Memo
     mpi_done = mpi_done || mpi.Progress();
     if (shm_done && mpi_done) return;
     if (shm.is_received() && mpi.is_received()) backoff.ForgetSender();
-    // What MPI sends it looks at only when it has received all.
+    // The part over MPI looks at what it sends once it has received all.
     if (!shm.is_sent() || (!mpi_done && mpi.is_received())) {
       backoff.WatchReceiver(this, send.peer);
     } else {

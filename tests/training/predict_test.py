@@ -189,6 +189,26 @@ def test_rows_that_cannot_be_told_apart_are_refused():
         model.predict(x, batch_size=len(x), verbose=0)
 
 
+@local_replicas
+def test_a_predict_step_may_compute_in_numpy(num_local):
+    """With run_eagerly, where every replica has rows."""
+
+    class InNumpy(keras.Model):
+        def predict_step(self, data):
+            return 2 * np.asarray(data)
+
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = InNumpy()
+        model.compile(run_eagerly=True)
+    x = examples(4 * replicas.num_replicas_in_sync)[0]
+    if replicas.num_replicas_in_sync == 1:  # Keras itself takes tensors only
+        with pytest.raises(AttributeError):
+            model.predict(x, verbose=0)
+        return
+    np.testing.assert_array_equal(model.predict(x, batch_size=len(x), verbose=0), 2 * x)
+
+
 def test_an_error_on_a_made_up_row_says_so():
     """Of a rank by itself: if one of several fails, the others wait until it ends."""
     replicas = strategy(MAX_LOCAL, communicator=world().split(world().rank))

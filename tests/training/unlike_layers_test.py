@@ -53,6 +53,18 @@ def _lookup(words):
     return lambda inputs: layers.Dense(1)(layer(whole(inputs)))
 
 
+def _texts(words, **settings):
+    layer = layers.TextVectorization(vocabulary=words, **{"output_mode": "multi_hot", **settings})
+    return lambda inputs: _beside(layer, inputs)
+
+
+def _beside(layer, inputs):
+    """A model that holds the layer and does not call it."""
+    dense = layers.Dense(1)
+    dense.beside = layer
+    return dense(inputs)
+
+
 # What unlike ranks make, and what the error says of them.
 UNLIKE = {
     "order of trainable variables": (
@@ -61,15 +73,23 @@ UNLIKE = {
     ),
     "state of IntegerLookup 1": (
         lambda: _lookup([2, 1] if IS_LAST else [1, 2]),
-        "3 words such as '2' at the end .* on rank 0, 3 words such as '1' .*. Adapt it to the",
+        "2 words, 2 at the end on rank 0, 2 words, 1 at the end on rank .*. Adapt it",
+    ),
+    "state of StringLookup 1": (
+        lambda: _texts(["a", "c"] if IS_LAST else ["a", "b"]),
+        "2 words, 'b' at the end on rank 0, 2 words, 'c' at the end .*. Adapt it",
+    ),
+    "state of StringLookup 1 (weights)": (
+        lambda: _texts(["a", "b"], output_mode="tf_idf", idf_weights=[1, 3 if IS_LAST else 2]),
+        "2 words, 'b' at the end on rank 0, 2 words, 'b' at the end .*. Adapt it",
     ),
     "state of Normalization 1": (
         lambda: _normalization(2 if IS_LAST else 1),
-        "mean .*, variance .* on rank 0, mean .*. Adapt it to the same data on all ranks",
+        "mean .* and variance .* of the first on rank 0, mean .*. Adapt it",
     ),
     "state of Discretization 1": (
         lambda: _discretization([0.0, 0.5 if IS_LAST else 1.0]),
-        "2 borders such as 0 .* on rank 0, 2 borders such as 0 .*. Adapt it to the same data",
+        r"borders of bins \[0.0, 1.0\] on rank 0, borders of bins \[0.0, 0.5\] .*. Adapt it",
     ),
 }
 
@@ -80,13 +100,23 @@ def test_unlike_layers_are_told_when_fit_begins(what):
     if LAST == 0:
         assert np.isfinite(_fit(make())).all()
         return
-    said = f"^rank {RANK}: Expected the same {what} on all ranks when fit begins. Received: "
+    named = what.partition(" (")[0]
+    said = f"^rank {RANK}: Expected the same {named} on all ranks when fit begins. Received: "
     with pytest.raises(ValueError, match=said + received):
         _fit(make())
 
 
 def test_what_is_alike_trains():
-    for make in (_lookup([1, 2]), _normalization(1), _discretization([0.0, 1.0])):
+    """Also what is not adapted or no text, and numbers that were added up in another order."""
+    alike = [
+        _lookup([1, 2]),
+        _texts([b"caf\xe9", b"b"]),
+        _normalization(1 + 1e-6 * RANK),
+        _discretization([]),
+        _discretization([0.0, 1.0]),
+        lambda inputs: _beside(layers.StringLookup(num_oov_indices=0), inputs),
+    ]
+    for make in alike:
         assert np.isfinite(_fit(make)).all()
 
 

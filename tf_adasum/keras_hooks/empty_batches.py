@@ -56,7 +56,8 @@ def _cut_predictions() -> None:
         @functools.wraps(converted)
         def step(data):
             is_idle = _is_idle(data)
-            if is_idle is None:
+            # Predictions exchange nothing: a replica with rows need not take the idle one's way.
+            if is_idle is None or (tf.executing_eagerly() and not is_idle):
                 return converted(data)
             outputs = converted(_or_row(is_idle, data))
             return tf.nest.map_structure(functools.partial(_none_if, is_idle), outputs)

@@ -2,70 +2,108 @@
 
 Python orders sets anew in each process. Heads that are made in the order of a set meet others' in
 the same place, and a vocabulary from a set has other words at the same numbers; a layer that each
-rank adapts to data of its own computes another thing there. Neither shows in the weights.
+rank adapts to data of its own computes another thing there. Equal weights cure neither.
 """
 
 from __future__ import annotations
 
 import collections
 import hashlib
+import json
 import math
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import keras
 import numpy as np
+from keras.layers import Discretization, IntegerLookup, Normalization, StringLookup
+from keras.src.layers.preprocessing.index_lookup import IndexLookup
 
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.collectives.names import number_of, without_counters
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(keras.Model, "_flatten_layers")
+require_reads(IndexLookup.get_vocabulary, "lookup_table")
 
 _ORDER = "order of trainable variables"
 _LEARNED = "state of "
+_ADAPT = (
+    "Adapt it (a TextVectorization holds a StringLookup) to the same data on all ranks, or give "
+    "all ranks one list, such as a sorted set."
+)
+# Ranks may add up the same rows in another order.
+_TOLERANCE = 1e-3
+
+
+class _Learned(NamedTuple):
+    """What a layer learned or was given.
+
+    Attributes:
+        text: for errors.
+        exact: bytes that must be equal.
+        numbers: that must be close.
+    """
+
+    text: str
+    exact: bytes
+    numbers: np.ndarray
 
 
 def of_layers(model: keras.Model) -> dict[str, str]:
-    """What ranks compare when `fit` begins: a text for each thing that must be alike."""
-    told = {_ORDER: _digest(_paths(model))}
-    numbers: collections.Counter[str] = collections.Counter()
-    for layer in model._flatten_layers():
-        if learned := _learned(layer):
-            kind = type(layer).__name__
-            numbers[kind] += 1
-            told[f"{_LEARNED}{kind} {numbers[kind]}"] = learned
+    """What ranks compare when `fit` begins: a digest of each thing that must be alike."""
+    told = {_ORDER: _digest("\n".join(_paths(model)).encode())}
+    for setting, learned in _learned(model).items():
+        told[setting] = _digest(learned.exact + learned.numbers.tobytes())
     return told
 
 
-def refusal_of(setting: str, received: str, rank: int, call: calls.Call) -> str | None:
-    """The error's line where such a thing is unlike; collective. None for another setting.
+def is_of_layers(setting: str) -> bool:
+    """Whether `of_layers` gave it its name."""
+    return setting == _ORDER or setting.startswith(_LEARNED)
+
+
+def refusal_of(setting: str, call: calls.Call) -> str | None:
+    """The error's line for a digest that is unlike; None for numbers that are close. Collective.
 
     Args:
-        setting: a name that `of_layers` gave.
-        received: rank 0's text and the other rank's.
-        rank: the first one that differs from rank 0.
+        setting: its name.
         call: the call of `fit`.
     """
     expected = f"the same {setting} on all ranks when fit begins"
     if setting == _ORDER:
         advice = "Make layers in one order on all ranks: go over a list, or a sorted set."
-        return refusal(expected, _first_unlike_path(rank, call), advice)
-    if setting.startswith(_LEARNED):
-        advice = "Adapt it to the same data on all ranks, or pass the same list, a sorted set."
-        return refusal(expected, received, advice)
-    return None
+        return refusal(expected, _unlike_order(call), advice)
+    own = _learned(call.model).get(setting, _Learned("none", b"", np.zeros(0)))
+    told = {"text": own.text, "exact": _digest(own.exact), "numbers": own.numbers.tolist()}
+    of_ranks = _gathered(told, call)
+    unlike = [rank for rank, theirs in enumerate(of_ranks) if not _is_close(theirs, of_ranks[0])]
+    if not unlike:
+        return None
+    texts = [f"{of_ranks[rank]['text']} on rank {rank}" for rank in (0, unlike[0])]
+    return refusal(expected, ", ".join(texts), _ADAPT)
 
 
-def _first_unlike_path(rank: int, call: calls.Call) -> str:
-    own = "\n".join(_paths(call.model)).encode()
-    told = gather_bytes(own, call.communicator, "the order of trainable variables")
-    first, other = (told[each].decode().split("\n") for each in (0, rank))
+def _is_close(one: dict, other: dict) -> bool:
+    if one["exact"] != other["exact"] or len(one["numbers"]) != len(other["numbers"]):
+        return False
+    return np.allclose(one["numbers"], other["numbers"], rtol=_TOLERANCE, atol=0)
+
+
+def _unlike_order(call: calls.Call) -> str:
+    of_ranks = _gathered(_paths(call.model), call)
+    rank = first_unlike(of_ranks)
+    first, other = of_ranks[0], of_ranks[rank]
     if len(first) != len(other):
         return f"{len(first)} variables on rank 0, {len(other)} on rank {rank}"
     place = next(i for i, pair in enumerate(zip(first, other)) if pair[0] != pair[1])
     return f"{first[place]} on rank 0, {other[place]} on rank {rank}, as number {place + 1}"
+
+
+def _gathered(own: object, call: calls.Call) -> list:
+    told = gather_bytes(json.dumps(own).encode(), call.communicator, "what layers are")
+    return [json.loads(each) for each in told]
 
 
 def _paths(model: keras.Model) -> list[str]:
@@ -79,19 +117,50 @@ def _paths(model: keras.Model) -> list[str]:
     return [without_counters(variable.path) for variable in in_order]
 
 
-def _learned(layer: keras.layers.Layer) -> str | None:
+def _learned(model: keras.Model) -> dict[str, _Learned]:
+    """By the class of the layer and its number among those of this class."""
+    numbers: collections.Counter[str] = collections.Counter()
+    found = {}
+    for layer in model._flatten_layers():
+        if learned := _of_layer(layer):
+            kind = type(layer).__name__
+            numbers[kind] += 1
+            found[f"{_LEARNED}{kind} {numbers[kind]}"] = learned
+    return found
+
+
+def _of_layer(layer: keras.layers.Layer) -> _Learned | None:
     """Of the layers that Keras has for it; None where it is no such layer, or there is nothing."""
-    if isinstance(layer, (keras.layers.StringLookup, keras.layers.IntegerLookup)):
-        words = list(map(str, layer.get_vocabulary()))
-        return f"{len(words)} words such as {words[-1]!r} at the end ({_digest(words)})"
-    if isinstance(layer, keras.layers.Normalization) and layer.mean is not None:
+    if isinstance(layer, (StringLookup, IntegerLookup)):
+        return _of_lookup(layer)
+    if isinstance(layer, Normalization) and layer.mean is not None:
         mean, variance = (np.ravel(each) for each in (layer.mean, layer.variance))
-        return f"mean {mean[0]:g}, variance {variance[0]:g} ({_digest([*mean, *variance])})"
-    if isinstance(layer, keras.layers.Discretization) and layer.bin_boundaries is not None:
-        borders = np.ravel(layer.bin_boundaries)
-        return f"{len(borders)} borders such as {borders[0]:g} ({_digest(borders)})"
+        text = f"mean {mean[0]:g} and variance {variance[0]:g} of the first"
+        return _Learned(text, b"", np.concatenate([mean, variance]).astype(np.float64))
+    if isinstance(layer, Discretization) and layer.bin_boundaries is not None:
+        borders = np.ravel(layer.bin_boundaries).astype(np.float64)
+        return _Learned(f"borders of bins {[float(f'{b:.4g}') for b in borders[:3]]}", b"", borders)
     return None
 
 
-def _digest(values: Iterable) -> str:
-    return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:12]
+def _of_lookup(layer: StringLookup | IntegerLookup) -> _Learned | None:
+    """From the table: `get_vocabulary` makes a str of each word, which takes long and may fail."""
+    if layer.lookup_table.size() == 0:
+        return None
+    table = [each.numpy() for each in layer.lookup_table.export()]
+    places, words = table if layer.invert else reversed(table)
+    order = np.argsort(places)
+    words = words[order]
+    idf = getattr(layer, "idf_weights", None)
+    weights = np.zeros(0) if idf is None else np.asarray(idf, np.float64)
+    exact = b"\n".join(words.tolist()) if words.dtype == object else words.tobytes()
+    text = f"{len(words)} words, {_word(words[-1])} at the end"
+    return _Learned(text, places[order].tobytes() + exact, weights)
+
+
+def _word(word: bytes | np.integer) -> str:
+    return repr(word.decode(errors="replace")) if isinstance(word, bytes) else str(word)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -45,8 +45,11 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
             received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
-            line = unlike_layers.refusal_of(setting, received, rank, call)
-            raise ValueError(line or _refusal(setting, received))
+            line = _refusal(setting, received)
+            if unlike_layers.is_of_layers(setting):
+                line = unlike_layers.refusal_of(setting, call)
+            if line is not None:
+                raise ValueError(line)
 
 
 def _refusal(setting: str, received: str) -> str:
