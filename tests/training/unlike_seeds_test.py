@@ -238,6 +238,29 @@ def test_unlike_arrays_are_told(caplog):
         getattr(model, name)(*arrays, **options)
         line = f"{name}: rank 1 was given other arrays than rank 0. "
         assert caplog.text.count(line) == (rank == 0 and size > 1)
+        assert "other tensors" not in caplog.text
+
+
+def test_pipelines_of_unlike_tensors_are_told(caplog):
+    """As of a split without a seed; not where ranks have rows of their own on purpose."""
+    replicas = strategy(1)
+    rank, size = world().rank, world().size
+    model, _ = counting_model(replicas)
+    x, y = numbered()
+    off = tf.data.Options()
+    off.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+
+    def fit_on(order, options):
+        data = tf.data.Dataset.from_tensor_slices((x[order], y[order])).batch(3 * size)
+        model.fit(data.with_options(options), verbose=0)
+
+    own = np.random.default_rng(7 + rank).permutation(NUMBER)
+    fit_on(np.arange(NUMBER), tf.data.Options())
+    fit_on(own, off)
+    assert "other tensors" not in caplog.text
+    fit_on(own, tf.data.Options())
+    line = "rank 1 was given a pipeline of other tensors than rank 0. "
+    assert caplog.text.count(line) == (rank == 0 and size > 1)
 
 
 def test_unlike_batch_sizes_are_told(caplog):

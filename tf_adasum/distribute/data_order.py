@@ -1,4 +1,4 @@
-"""Whether ranks put the examples of a `tf.data` pipeline into the same order.
+"""Whether ranks have the same examples in a `tf.data` pipeline, and in the same order.
 
 A pipeline that TensorFlow shards after the shuffle is the same on all ranks, and each takes its
 share of every batch. With unlike shuffles some examples would be in no share, and others in two. So
@@ -8,18 +8,21 @@ they would where `tf.data` hands over what is ready first.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
-from tensorflow.python.data.ops import map_op, shard_op, shuffle_op
+from tensorflow.python.data.ops import from_tensor_slices_op, map_op, shard_op, shuffle_op
 from tensorflow.python.data.ops import options as options_lib
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.unlike_arrays import digest
 
 require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
+require_reads(from_tensor_slices_op._TensorSliceDataset.__init__, "_tensors")
 require_reads(map_op._ParallelMapDataset.__init__, "_deterministic")
 require_reads(shard_op._ShardDataset.__init__, "_num_shards", "_index")
 require_reads(shuffle_op._ShuffleDataset.__init__, "_seed", "_seed2")
@@ -30,9 +33,13 @@ _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _ORDERING = ("Shuffle", "RandomDataset")
 _NO_SEED = (0, 0)
 
+_log = logging.getLogger("tf_adasum")
+
 
 def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
     """Fails on all ranks alike where they would shuffle a dataset differently.
+
+    Where tensors in memory, of which rows are dealt, are not rank 0's, rank 0 says so.
 
     Args:
         dataset: what TensorFlow is going to shard.
@@ -50,11 +57,27 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             "read_config=tfds.ReadConfig(shuffle_seed=1)."
         )
         raise ValueError(refusal(expected, "deterministic=False", advice))
-    own = json.dumps([_shards(dataset), repr(order_seeds(dataset))]).encode()
+    own = json.dumps([_shards(dataset), repr(order_seeds(dataset)), _rows(dataset)]).encode()
     gathered = gather_bytes(own, communicator, "order of a pipeline")
-    shards, seeds = zip(*map(json.loads, gathered))
+    shards, seeds, rows = zip(*map(json.loads, gathered))
     _check_whole(shards)
     _check_seeds(seeds)
+    if (rank := first_unlike(rows)) and communicator.rank == 0:
+        _log.warning(
+            "rank %d was given a pipeline of other tensors than rank 0. Each rank takes its share "
+            "of every batch from its own, so that rows of all others are left out, or come twice. "
+            "Give all ranks the same tensors (seed what shuffles or splits them), or set "
+            "AutoShardPolicy.OFF where ranks have rows of their own.",
+            rank,
+        )
+
+
+def _rows(dataset: tf.data.Dataset) -> int:
+    """A digest of a few rows of the tensors that a pipeline begins with; 0 where none are dealt."""
+    if not deals_rows(dataset):
+        return 0
+    slices = from_tensor_slices_op._TensorSliceDataset
+    return digest([node._tensors for node in nodes(dataset) if isinstance(node, slices)])
 
 
 def _check_seeds(of_ranks: Sequence[str]) -> None:
