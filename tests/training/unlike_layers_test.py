@@ -67,7 +67,7 @@ def _beside(layer, inputs):
 
 # What unlike ranks make, and what the error says of them.
 UNLIKE = {
-    "order of trainable variables": (
+    "order of variables": (
         lambda: lambda inputs: _heads(["one", "two"][:: -1 if IS_LAST else 1], inputs),
         "one/kernel on rank 0, two/kernel on rank .*, as number 1. Make layers in one order",
     ),

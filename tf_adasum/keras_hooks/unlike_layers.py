@@ -23,11 +23,12 @@ from tf_adasum.collectives.names import number_of, without_counters
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.made_to_train import made_to_train
 
 require_hooks(keras.Model, "_flatten_layers")
 require_reads(IndexLookup.get_vocabulary, "lookup_table")
 
-_ORDER = "order of trainable variables"
+_ORDER = "order of variables"
 _LEARNED = "state of "
 _ADAPT = (
     "Adapt it (a TextVectorization holds a StringLookup) to the same data on all ranks, or give "
@@ -65,7 +66,9 @@ def is_of_layers(setting: str) -> bool:
 
 
 def refusal_of(setting: str, call: calls.Call) -> str | None:
-    """The error's line for a digest that is unlike; None for numbers that are close. Collective.
+    """The error's line for a digest that is unlike; None where it is no error. Collective.
+
+    Numbers may be close, and how many variables there are is compared with the weights.
 
     Args:
         setting: its name.
@@ -73,8 +76,9 @@ def refusal_of(setting: str, call: calls.Call) -> str | None:
     """
     expected = f"the same {setting} on all ranks when fit begins"
     if setting == _ORDER:
+        received = _unlike_order(call)
         advice = "Make layers in one order on all ranks: go over a list, or a sorted set."
-        return refusal(expected, _unlike_order(call), advice)
+        return None if received is None else refusal(expected, received, advice)
     own = _learned(call.model).get(setting, _Learned("none", b"", np.zeros(0)))
     told = {"text": own.text, "exact": _digest(own.exact), "numbers": own.numbers.tolist()}
     of_ranks = _gathered(told, call)
@@ -91,12 +95,12 @@ def _is_close(one: dict, other: dict) -> bool:
     return np.allclose(one["numbers"], other["numbers"], rtol=_TOLERANCE, atol=0)
 
 
-def _unlike_order(call: calls.Call) -> str:
+def _unlike_order(call: calls.Call) -> str | None:
     of_ranks = _gathered(_paths(call.model), call)
     rank = first_unlike(of_ranks)
     first, other = of_ranks[0], of_ranks[rank]
     if len(first) != len(other):
-        return f"{len(first)} variables on rank 0, {len(other)} on rank {rank}"
+        return None
     place = next(i for i, pair in enumerate(zip(first, other)) if pair[0] != pair[1])
     return f"{first[place]} on rank 0, {other[place]} on rank {rank}, as number {place + 1}"
 
@@ -113,7 +117,7 @@ def _paths(model: keras.Model) -> list[str]:
         number = number_of(variable.value)
         return math.inf if number is None else number
 
-    in_order = sorted(model.trainable_variables, key=place)
+    in_order = sorted(made_to_train(model), key=place)
     return [without_counters(variable.path) for variable in in_order]
 
 
