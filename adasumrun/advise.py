@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 
-from adasumrun import argument_types
+from adasumrun import argument_types, inputs
 
 COMMAND = "advise"
-# The last part of a path: python, python3.13, python3.13t, but not python_train.
-_PYTHON = re.compile(r"python[0-9.]*[a-z]?")
 _OWN_PYTHON = ("python", "python3")  # of adasumrun, as for other programs
 _OPTIONS = ("plot", "ranks_per_host", "gbits", "round_us")
 
@@ -53,7 +50,7 @@ def program(parser: argparse.ArgumentParser, options: argparse.Namespace) -> lis
       options: the parsed command line, `program` with the script and its arguments.
     """
     first, *rest = options.program
-    is_python = _PYTHON.fullmatch(os.path.basename(first)) is not None
+    is_python = inputs.PYTHON.fullmatch(os.path.basename(first)) is not None
     python = first if is_python and first not in _OWN_PYTHON else sys.executable
     script = _script(rest) if is_python else options.program
     if not script:

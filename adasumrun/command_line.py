@@ -56,6 +56,21 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     if advises:
         advise.add_options(parser)
+    _add_places(parser)
+    _add_streams(parser)
+    _add_endings(parser)
+    _add_mpi(parser)
+    parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    options = parser.parse_args(argv[1:] if advises else argv)
+    _check_restarts(parser, options)
+    options.program = [options.program, *options.arguments]
+    if advises:
+        options.program = advise.program(parser, options)
+    return options
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-np",
         "-n",
@@ -80,6 +95,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="the same, one host a line: HOST, HOST:RANKS or HOST slots=RANKS; share=NUMBER behind "
         "it is for AdasumStrategy(batch_share='hostfile')",
     )
+
+
+def _add_streams(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stdin",
         choices=mpirun.HYDRA_INPUTS,
@@ -90,27 +108,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
     )
-    _add_endings(parser)
-    parser.add_argument(
-        "--mpi-args",
-        type=argument_types.shell_words,
-        default="",
-        metavar="ARGS",
-        help="further arguments of mpirun",
-    )
-    parser.add_argument(
-        "--verbose",
-        action="store_true",
-        help="print the mpirun command, and what the ranks found to suit their hosts",
-    )
-    parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    options = parser.parse_args(argv[1:] if advises else argv)
-    _check_restarts(parser, options)
-    options.program = [options.program, *options.arguments]
-    if advises:
-        options.program = advise.program(parser, options)
-    return options
 
 
 def _add_endings(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +146,21 @@ def _add_endings(parser: argparse.ArgumentParser) -> None:
         help="how long ranks may take after SIGTERM to back up and end, where their program has "
         "adasum.callbacks.BackupAndRestore; others end at once. SIGUSR1 lets them back up and go "
         "on (default: 30)",
+    )
+
+
+def _add_mpi(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mpi-args",
+        type=argument_types.shell_words,
+        default="",
+        metavar="ARGS",
+        help="further arguments of mpirun",
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print the mpirun command, and what the ranks found to suit their hosts",
     )
 
 

@@ -10,7 +10,7 @@ import sys
 from adasumrun import mpirun
 
 # python, python3.13, python3.13t (without a lock) and pypy, but not python_train.
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 
 
 def check(options: argparse.Namespace) -> None:
@@ -36,7 +36,7 @@ def check(options: argparse.Namespace) -> None:
 def _reads_its_script(program: list[str]) -> bool:
     """Whether it is a Python with no script behind its own options, or with `-` in its place."""
     name, *arguments = program
-    if not _PYTHON.fullmatch(os.path.basename(name)):
+    if not PYTHON.fullmatch(os.path.basename(name)):
         return False
     rest = iter(arguments)
     for each in rest:

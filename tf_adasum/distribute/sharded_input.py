@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.broadcast import broadcast
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.caches import check_cache_files
@@ -87,10 +88,10 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     def _experimental_distribute_dataset(self, dataset, options):
         refuse_keras_2()
         if options and options.experimental_replication_mode == _PER_REPLICA:
-            raise NotImplementedError(
-                "InputReplicationMode.PER_REPLICA needs distribute_datasets_from_function. "
-                "Received: a dataset."
-            )
+            # As TensorFlow's own strategies refuse it.
+            expected = "a function that makes datasets, for InputReplicationMode.PER_REPLICA"
+            advice = "Call distribute_datasets_from_function, or leave the mode out."
+            raise NotImplementedError(refusal(expected, "a dataset", advice))
         options = self._fetching(options)
         is_eager = tf.executing_eagerly()
         if self._num_replicas_in_sync > 1 and is_eager:
