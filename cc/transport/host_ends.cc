@@ -59,9 +59,13 @@ void Tell(int rank, int of_rank, const std::string& why) {
   std::fputs(line.c_str(), stderr);
 }
 
-// What `ends` are to all ranks: kYes with what all of them reach, or empty.
-std::string Agree(Transport& ranks, const std::vector<int>& first_on_host, const HostEnds& wanted,
-                  const Ends& ends, std::string answer) {
+// What all ranks of all hosts reach of their peers.
+struct Reach {
+  bool files, arenas, processes;
+};
+
+Reach Agree(Transport& ranks, const std::vector<int>& first_on_host, const HostEnds& wanted,
+            const Ends& ends, std::string answer) {
   std::vector<std::string> addresses;
   for (const auto& end : ends) addresses.push_back(end->Address());
   const std::vector<std::vector<std::string>> all = GatherLists(ranks, addresses);
@@ -75,18 +79,17 @@ std::string Agree(Transport& ranks, const std::vector<int>& first_on_host, const
   for (const auto& end : ends) end->NameRanks(names);
   if (!ends.empty()) answer = Connect(ends, on_host, wanted);
   const std::vector<std::string> answers = GatherTexts(ranks, answer);
-  bool all_can = true, share_tensors = true, copy_tensors = true;
+  Reach reach{true, true, true};
   int first = -1;  // of those with a reason
   for (int rank = 0; rank < ranks.size(); ++rank) {
     const bool can = Says(answers[rank], kYes);
-    all_can = all_can && can;
-    share_tensors = share_tensors && Says(answers[rank], kArenas);
-    copy_tensors = copy_tensors && Says(answers[rank], kProcesses);
+    reach.files = reach.files && can;
+    reach.arenas = reach.arenas && Says(answers[rank], kArenas);
+    reach.processes = reach.processes && Says(answers[rank], kProcesses);
     if (first < 0 && !can && answers[rank] != kNotTried) first = rank;
   }
   if (first >= 0) Tell(ranks.rank(), first, answers[first]);
-  if (!all_can) return "";
-  return std::string(kYes) + (share_tensors ? kArenas : "") + (copy_tensors ? kProcesses : "");
+  return reach;
 }
 
 }  // namespace
@@ -102,16 +105,17 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
       answer = error.what();  // told to all ranks below
     }
   }
+  Reach reach{};
   try {
-    answer = Agree(ranks, first_on_host, wanted, ends, answer);
+    reach = Agree(ranks, first_on_host, wanted, ends, answer);
   } catch (const Error& error) {
     // Others may have all that this rank was to say, and wait for it in this memory.
     for (const auto& end : ends) end->LeaveAfter(error);
     throw;
   }
-  if (answer.empty()) return Ends();
-  if (Says(answer, kArenas)) ends[0]->ShareTensors();
-  if (Says(answer, kProcesses)) ends[0]->CopyTensors();
+  if (!reach.files) return Ends();
+  if (reach.arenas) ends[0]->ShareTensors();
+  if (reach.processes) ends[0]->CopyTensors();
   return ends;
 }
 
