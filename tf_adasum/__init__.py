@@ -12,7 +12,7 @@ al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021):
     model.fit(dataset)
 """
 
-from tf_adasum import callbacks, optimizers
+from tf_adasum import callbacks, horovod_names, optimizers
 from tf_adasum.advise.advise import advise
 
 # Eager, so that keras.models.load_model finds wrapped optimizers after this import alone.
@@ -41,6 +41,7 @@ from tf_adasum.optimizers import sync
 from tf_adasum.optimizers.wrapper import wrap
 
 __version__ = "0.1.0"
+__getattr__ = horovod_names.refusing(__name__, horovod_names.OF_MODULE)
 
 __all__ = [
     "AdasumStrategy",

@@ -1,4 +1,4 @@
-"""The scripts of docs/horovod.md run as they are printed, on two real ranks, and learn."""
+"""The scripts of docs/horovod.md run as printed, on two real ranks; its names say what is here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import tf_adasum as adasum
 from tests import programs
+from tf_adasum import horovod_names
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/horovod.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -24,3 +26,21 @@ def test_script_runs_on_two_ranks(script, tmp_path):
     assert len(losses) == 5 and losses[-1] < losses[0] / 4
     first, second = re.findall(r"weights (\S+)", done.stdout)
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [(adasum, horovod_names.OF_MODULE), (adasum.callbacks, horovod_names.OF_CALLBACKS)],
+)
+def test_names_of_horovod_say_what_stands_for_them(module, names):
+    assert not names.keys() & set(module.__all__)
+    for name, here in names.items():
+        said = f"'{module.__name__}' has no attribute '{name}'. In place of Horovod's: {here}"
+        with pytest.raises(AttributeError, match=re.escape(said)):
+            getattr(module, name)
+
+
+def test_any_other_name_is_refused_as_python_does():
+    assert not hasattr(adasum, "alreduce")
+    with pytest.raises(AttributeError, match=r"^module 'tf_adasum' has no attribute 'alreduce'$"):
+        adasum.alreduce  # noqa: B018

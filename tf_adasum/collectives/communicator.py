@@ -249,10 +249,8 @@ def _connect_by_mpi():
         MPI.Init_thread(MPI.THREAD_MULTIPLE)
     ours, theirs = native.lib.mpi_version(), MPI.Get_library_version().split("\n")[0].rstrip("\0")
     if ours != theirs:
-        raise RuntimeError(
-            f"tf_adasum uses the MPI '{ours}'. Received: mpi4py uses '{theirs}'. Set "
-            "MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
-        )
+        advice = "Set MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
+        raise RuntimeError(refusal(f"mpi4py to use the MPI '{ours}'", f"'{theirs}'", advice))
     _abort_on_uncaught_exception(MPI)
     connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
     if connected.size > 1:

@@ -193,7 +193,7 @@ def _alone(tensor: tf.Tensor) -> tuple[tf.Tensor, Callable]:
 @tf.RegisterGradient("AdasumCompressedAllreduce")
 def _refuse_gradient(*unused: Any) -> None:
     del unused
-    raise GradientError(
-        "Expected a gradient through an allreduce of tensors that travel as they are. Received: "
-        "one with compression, which has none. Take the gradient first, or leave compression out."
-    )
+    expected = "a gradient through an allreduce of tensors that travel as they are"
+    received = "one with compression, which has none"
+    advice = "Take the gradient first, or leave compression out."
+    raise GradientError(refusal(expected, received, advice))

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native
+from tf_adasum.collectives.refusals import refusal
 
 
 class GradientError(LookupError):
@@ -35,11 +36,12 @@ _WHY_NONE = {
 
 
 def _refuse(reduction: str, collective: str = "allreduce") -> None:
-    raise GradientError(
-        f"Expected a gradient through {collective} with reduction 'sum' or 'mean'. Received: "
-        f"{reduction!r}, which has none: {_WHY_NONE[reduction]}. Take the gradient first and "
-        "allreduce it, or use 'mean', or tf.stop_gradient what enters."
+    expected = f"a gradient through {collective} with reduction 'sum' or 'mean'"
+    received = f"{reduction!r}, which has none: {_WHY_NONE[reduction]}"
+    advice = (
+        "Take the gradient first and allreduce it, or use 'mean', or tf.stop_gradient what enters."
     )
+    raise GradientError(refusal(expected, received, advice))
 
 
 @tf.RegisterGradient("AdasumAllreduce")

@@ -133,7 +133,7 @@ def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
 @tf.RegisterGradient("AdasumSparseAllreduce")
 def _refuse_gradient(op: Any, *upstream: Any) -> None:
     del op, upstream
-    raise GradientError(
-        "Expected a gradient through an allreduce of dense tensors. Received: tf.IndexedSlices, "
-        "whose allreduce has none. Take the gradient first, or pass tf.convert_to_tensor(slices)."
-    )
+    expected = "a gradient through an allreduce of dense tensors"
+    received = "tf.IndexedSlices, whose allreduce has none"
+    advice = "Take the gradient first, or pass tf.convert_to_tensor(slices)."
+    raise GradientError(refusal(expected, received, advice))

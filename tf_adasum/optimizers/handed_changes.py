@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import keras
 import tensorflow as tf
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.variables import local_copies, native_variable
 
 # Of each, `update_step` changes its variable once, and does not read it afterwards. Not among them:
@@ -88,7 +89,5 @@ class HandedChanges:
 
 
 def _unlike(name: str, received: str) -> str:
-    return (
-        f"Expected one change of {name!r} in a step. Received: {received}. This version of Keras "
-        "is none of those that tf_adasum was tested with; use mode='gradient'."
-    )
+    advice = "tf_adasum was not tested with this version of Keras; use mode='gradient'."
+    return refusal(f"one change of {name!r} in a step", received, advice)
