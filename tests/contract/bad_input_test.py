@@ -264,13 +264,13 @@ WARMUP, BACKUP = adasum.callbacks.LearningRateWarmup, adasum.callbacks.BackupAnd
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: WARMUP("x", 1), "learning_rate above 0, and finite"),
-        (lambda: WARMUP(None, 1), "learning_rate above 0, and finite"),
-        (lambda: WARMUP(np.inf, 1), "learning_rate above 0, and finite"),
+        (lambda: WARMUP("x", 1), "learning_rate to be a number above 0, and finite"),
+        (lambda: WARMUP(None, 1), "learning_rate to be a number above 0, and finite"),
+        (lambda: WARMUP(np.inf, 1), "learning_rate to be a number above 0, and finite"),
         (lambda: BACKUP(3), "backup_dir to be a folder"),
         (lambda: BACKUP(["a"]), "backup_dir to be a folder"),
-        (lambda: adasum.optimizers.LARS(momentum="a"), "momentum to be from 0"),
-        (lambda: adasum.optimizers.LARS(weight_decay=None), "weight_decay to be at least 0"),
+        (lambda: adasum.optimizers.LARS(momentum="a"), "momentum to be a number from 0"),
+        (lambda: adasum.optimizers.LARS(weight_decay=None), "weight_decay to be a number from 0"),
         (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation="bias"), "to be a list of"),
         (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation=["("]), "to be a list of"),
         (lambda: adasum.wrap(3), "a Keras 3 optimizer"),

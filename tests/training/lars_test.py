@@ -84,9 +84,15 @@ def test_rows_of_an_embedding():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"momentum": 1.0}, r"momentum to be from 0 to below 1\. Received: 1\.0"),
-        ({"weight_decay": -0.1}, r"weight_decay to be at least 0\. Received: -0\.1"),
-        ({"trust_coefficient": 0.0}, r"trust_coefficient to be above 0\. Received: 0\.0"),
+        ({"momentum": 1.0}, r"momentum to be a number from 0 to below 1\. Received: 1\.0"),
+        (
+            {"weight_decay": -0.1},
+            r"weight_decay to be a number from 0, and finite\. Received: -0\.1",
+        ),
+        (
+            {"trust_coefficient": 0.0},
+            r"trust_coefficient to be a number above 0, and finite\. Received: 0\.0",
+        ),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):

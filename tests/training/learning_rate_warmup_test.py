@@ -74,7 +74,7 @@ def test_leaves_the_rate_alone_afterwards():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0.0, 3), r"learning_rate above 0, and finite\. Received: 0\.0"),
+        ((0.0, 3), r"learning_rate to be a number above 0, and finite\. Received: 0\.0"),
         ((0.1, 0), r"num_steps to be an int from 1 on\. Received: 0"),
         ((0.1, 2.0), r"num_steps to be an int from 1 on\. Received: 2\.0"),
     ],

@@ -132,7 +132,7 @@ def test_it_trains_in_fit_and_is_saved(num_local):
         ({"fraction": 0}, "above 0 and at most 1. Received: 0"),
         ({"sketch_fraction": 1.5}, "above 0 and at most 1. Received: 1.5"),
         ({"rows": 0}, "rows to be an int from 1"),
-        ({"momentum": 1}, "momentum from 0 to below 1. Received: 1"),
+        ({"momentum": 1}, "momentum to be a number from 0 to below 1. Received: 1"),
         ({"momentum": "0.9"}, "momentum to be a number from 0 to below 1. Received: '0.9'"),
         ({"reduction": "sum"}, "a reduction among ['mean', 'adasum']"),
     ],

@@ -20,8 +20,8 @@ from tf_adasum.advise.kept_state import KeptState
 from tf_adasum.advise.refusal import NoAdviceError, refuse_together
 from tf_adasum.advise.step_cost import Measured, StepModel
 from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import checked_int
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.distribute.strategy import AdasumStrategy
 

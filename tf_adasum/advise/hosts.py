@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tf_adasum.collectives.refusals import checked_float, checked_int, refusal, shown
+from tf_adasum.collectives.checked_numbers import checked_float, checked_int
+from tf_adasum.collectives.refusals import refusal, shown
 
 _MOST_RANKS = 2**20
 _LEAST_GBITS, _MOST = 1e-6, 1e9

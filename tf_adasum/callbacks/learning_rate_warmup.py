@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-
 import keras
 import numpy as np
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
 
 
 class LearningRateWarmup(keras.callbacks.Callback):
@@ -30,9 +27,9 @@ class LearningRateWarmup(keras.callbacks.Callback):
         num_steps: K, the steps of the warm-up, an int >= 1.
 
     Raises:
-        ValueError: an argument is out of range, or `learning_rate` is no number.
-        TypeError: `num_steps` is no int; and Keras', in `fit`: the optimizer's rate is a schedule,
-            which nobody can set. Let the schedule warm up.
+        ValueError: an argument is out of range.
+        TypeError: an argument is of another type; and Keras', in `fit`: the optimizer's rate is a
+            schedule, which nobody can set. Let the schedule warm up.
 
     Example:
         >>> import keras, tf_adasum
@@ -49,11 +46,7 @@ class LearningRateWarmup(keras.callbacks.Callback):
 
     def __init__(self, learning_rate: float, num_steps: int):
         super().__init__()
-        is_number = isinstance(learning_rate, numbers.Real) and not isinstance(learning_rate, bool)
-        if not is_number or not 0 < learning_rate < math.inf:
-            expected, advice = "learning_rate above 0, and finite", "Pass the rate of one replica."
-            raise ValueError(refusal(expected, shown(learning_rate), advice))
-        self.learning_rate = learning_rate
+        self.learning_rate = checked_float("learning_rate", learning_rate, 0, above=True)
         self.num_steps = checked_int("num_steps", num_steps, 1, NO_LIMIT)
         self._is_over = False
 

@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from adasumrun import job
 from tf_adasum.collectives import native, stalls
+from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.handles import Handles
 from tf_adasum.collectives.names import VariableNumbers
-from tf_adasum.collectives.refusals import checked_int, is_text, refusal, shown, speak_as
+from tf_adasum.collectives.refusals import is_text, refusal, shown, speak_as
 
 _INT32 = (-(2**31), 2**31 - 1)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 _MOST_CHARACTERS = 200
-# The limit of counts that have none of their own.
-NO_LIMIT = 2**62
 
 
 class _Speaker:
@@ -81,54 +77,3 @@ def is_text(value: Any) -> bool:
         return isinstance(value, str) and (value.isascii() or value.encode() is not None)
     except UnicodeEncodeError:
         return False
-
-
-def checked_int(what: str, value: Any, least: int, most: int) -> int:
-    """Returns an int of Python for any whole number, such as NumPy's.
-
-    Args:
-        what: the name of the argument.
-        value: what the user passed.
-        least: the smallest number that is allowed.
-        most: the largest one.
-
-    Raises:
-        TypeError: it is no whole number, or a bool.
-        ValueError: it is out of range.
-    """
-
-    def line() -> str:
-        expected = f"{what} to be an int from {least} {f'to {most}' if most < NO_LIMIT else 'on'}"
-        return refusal(expected, shown(value), "Pass such a number.")
-
-    if isinstance(value, bool):
-        raise TypeError(line())
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(line()) from None
-    if not least <= number <= most:
-        raise ValueError(line())
-    return number
-
-
-def checked_float(what: str, value: Any, least: float, most: float) -> float:
-    """Returns a float of Python for any real number, such as NumPy's.
-
-    Args:
-        what: the name of the argument.
-        value: what the user passed.
-        least: the smallest number that is allowed.
-        most: the largest one.
-
-    Raises:
-        TypeError: it is no number, or a bool.
-        ValueError: it is out of range, or NaN.
-    """
-    expected = f"{what} to be a number from {least:g} to {most:g}"
-    line = refusal(expected, shown(value), "Pass such a number.")
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(line)
-    if not least <= value <= most:
-        raise ValueError(line)
-    return float(value)

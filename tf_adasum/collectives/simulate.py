@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_adasum.collectives import native, reductions
+from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.compressed_simulation import simulate_compressed
 from tf_adasum.collectives.compression import Compression, SimulatedState
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.refusals import refusal, shown
 
 
 def simulate(

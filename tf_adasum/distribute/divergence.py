@@ -12,8 +12,9 @@ import collections
 import keras
 import numpy as np
 
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, ranks_in_words
+from tf_adasum.collectives.refusals import ranks_in_words
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,

@@ -14,9 +14,10 @@ from typing_extensions import override
 
 from tf_adasum import keras_hooks
 from tf_adasum.collectives.arguments import checked_group
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare, check_alike, resolved
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES

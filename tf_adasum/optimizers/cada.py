@@ -9,8 +9,8 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.checked_numbers import checked_float
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.optimizers.adam_settings import checked_decay, checked_epsilon
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
 from tf_adasum.optimizers.sync.lazy import Lazy
@@ -67,9 +67,9 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
         **kwargs: Any,
     ):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta_1 = checked_decay("beta_1", beta_1)
-        self.beta_2 = checked_decay("beta_2", beta_2)
-        self.epsilon = checked_epsilon(epsilon)
+        self.beta_1 = checked_float("beta_1", beta_1, 0, 1, below=True)
+        self.beta_2 = checked_float("beta_2", beta_2, 0, 1, below=True)
+        self.epsilon = checked_float("epsilon", epsilon, 0, above=True)
         self._lazy = Lazy(rule, threshold, num_moves, most_steps)
         if self.gradient_accumulation_steps:
             expected = (

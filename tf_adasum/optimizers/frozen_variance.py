@@ -11,10 +11,10 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
 from tf_adasum.collectives.communicator import rank
 from tf_adasum.collectives.compression import Compression, Sign
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal
-from tf_adasum.optimizers.adam_settings import checked_decay, checked_epsilon
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.momentum_exchange import MomentumExchange
@@ -54,9 +54,9 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         if reduction not in _REDUCTIONS:
             expected = f"a reduction among {list(_REDUCTIONS)}"
             raise ValueError(refusal(expected, repr(reduction), "Leave it out for the mean."))
-        self.beta_1 = checked_decay("beta_1", beta_1)
-        self.beta_2 = checked_decay("beta_2", beta_2)
-        self.epsilon = checked_epsilon(epsilon)
+        self.beta_1 = checked_float("beta_1", beta_1, 0, 1, below=True)
+        self.beta_2 = checked_float("beta_2", beta_2, 0, 1, below=True)
+        self.epsilon = checked_float("epsilon", epsilon, 0, above=True)
         self.freeze_step = checked_int("freeze_step", freeze_step, 1, NO_LIMIT)
         self.reduction = reduction
         self.compression = Sign() if compression is None else compression

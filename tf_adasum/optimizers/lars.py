@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import re
 from collections.abc import Callable, Sequence
 
@@ -10,6 +9,7 @@ import keras
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.checked_numbers import checked_float
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.variables import native_variable
 
@@ -40,6 +40,7 @@ class LARS(keras.optimizers.Optimizer):
 
     Raises:
         ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import numpy as np, keras, tf_adasum
@@ -65,13 +66,12 @@ class LARS(keras.optimizers.Optimizer):
     ):
         # Keras would apply a weight decay of its own before the step.
         super().__init__(learning_rate=learning_rate, weight_decay=None, name=name, **kwargs)
-        _check("momentum", momentum, "from 0 to below 1", lambda value: 0 <= value < 1)
-        _check("weight_decay", weight_decay, "at least 0", lambda value: value >= 0)
-        _check("trust_coefficient", trust_coefficient, "above 0", lambda value: value > 0)
         _check_patterns(exclude_from_layer_adaptation)
-        self.momentum = momentum
-        self.decay_in_step = weight_decay
-        self.trust_coefficient = trust_coefficient
+        self.momentum = checked_float("momentum", momentum, 0, 1, below=True)
+        self.decay_in_step = checked_float("weight_decay", weight_decay, 0)
+        self.trust_coefficient = checked_float(
+            "trust_coefficient", trust_coefficient, 0, above=True
+        )
         self.exclude_from_layer_adaptation = list(exclude_from_layer_adaptation)
 
     @override
@@ -122,13 +122,6 @@ class LARS(keras.optimizers.Optimizer):
             "trust_coefficient": self.trust_coefficient,
             "exclude_from_layer_adaptation": self.exclude_from_layer_adaptation,
         }
-
-
-def _check(name: str, value: float, expected: str, holds: Callable[[float], bool]) -> None:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not holds(value):
-        advice = "Leave it out for the default."
-        raise ValueError(refusal(f"{name} to be {expected}", shown(value), advice))
 
 
 _PATTERNS = "exclude_from_layer_adaptation to be a list of regular expressions"

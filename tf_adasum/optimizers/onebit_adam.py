@@ -40,7 +40,7 @@ class OneBitAdam(FrozenVarianceOptimizer):
 
     Raises:
         ValueError: a setting is out of its range.
-        TypeError: the compression is no codec.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import keras, tf_adasum

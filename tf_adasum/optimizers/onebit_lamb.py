@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import refusal
+from tf_adasum.collectives.checked_numbers import checked_float
 from tf_adasum.optimizers.frozen_variance import FrozenVarianceOptimizer
 
 # Of the ratio of LAMB in the warm-up, and of the factor on the frozen one: the paper's.
@@ -46,7 +45,7 @@ class OneBitLamb(FrozenVarianceOptimizer):
 
     Raises:
         ValueError: a setting is out of its range.
-        TypeError: the compression is no codec.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import keras, tf_adasum
@@ -65,8 +64,10 @@ class OneBitLamb(FrozenVarianceOptimizer):
         **kwargs,
     ):
         super().__init__(learning_rate, freeze_step, **kwargs)
-        self.coefficient_beta = _share("coefficient_beta", coefficient_beta, least=0)
-        self.most_change = _share("most_change", most_change)
+        self.coefficient_beta = checked_float(
+            "coefficient_beta", coefficient_beta, 0, 1, below=True
+        )
+        self.most_change = checked_float("most_change", most_change, 0, 1, above=True, below=True)
 
     @override
     def build(self, variables):
@@ -142,11 +143,3 @@ class OneBitLamb(FrozenVarianceOptimizer):
             "coefficient_beta": self.coefficient_beta,
             "most_change": self.most_change,
         }
-
-
-def _share(what: str, value: float, least: float | None = None) -> float:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not value < 1 or not (value > 0 or value == least):
-        expected = f"{what} from 0 to below 1" if least == 0 else f"{what} above 0 and below 1"
-        raise ValueError(refusal(expected, repr(value), "Leave it out for the paper's."))
-    return value

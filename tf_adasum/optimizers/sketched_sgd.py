@@ -11,11 +11,10 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
 from tf_adasum.collectives.compression.compression import LEAST_ELEMENTS
 from tf_adasum.collectives.compression.count_sketch import CountSketch
-from tf_adasum.collectives.compression.fraction import check_fraction
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal
-from tf_adasum.optimizers.adam_settings import checked_decay
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.optimizers.keras_steps import KerasAccumulation
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.parts import Accumulation, Parts
@@ -56,6 +55,7 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
 
     Raises:
         ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import keras, tf_adasum
@@ -81,9 +81,10 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         if reduction not in _REDUCTIONS:
             expected = f"a reduction among {list(_REDUCTIONS)}"
             raise ValueError(refusal(expected, repr(reduction), "Leave it out for the mean."))
-        check_fraction(fraction)
-        check_fraction(sketch_fraction, "sketch_fraction")
-        self.momentum, self.reduction = checked_decay("momentum", momentum), reduction
+        checked_float("fraction", fraction, 0, 1, above=True)
+        checked_float("sketch_fraction", sketch_fraction, 0, 1, above=True)
+        self.momentum = checked_float("momentum", momentum, 0, 1, below=True)
+        self.reduction = reduction
         self.fraction, self.sketch_fraction = fraction, sketch_fraction
         self.rows = checked_int("rows", rows, 1, 101)
         self.least_elements = checked_int("least_elements", least_elements, 0, NO_LIMIT)

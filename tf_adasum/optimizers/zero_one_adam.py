@@ -10,7 +10,8 @@ import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.optimizers.frozen_variance import FrozenVarianceOptimizer
 from tf_adasum.optimizers.zero_one_exchange import ZeroOneExchange
 
@@ -51,7 +52,7 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
 
     Raises:
         ValueError: a setting is out of its range.
-        TypeError: the compression is no codec.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import keras, tf_adasum

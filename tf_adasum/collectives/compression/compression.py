@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
 from tf_adasum.collectives.dtypes import FLOATS
-from tf_adasum.collectives.refusals import NO_LIMIT, checked_int, refusal, shown
+from tf_adasum.collectives.refusals import refusal, shown
 
 # Where a scale and a message more cost more than a tensor has.
 LEAST_ELEMENTS = 1000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from tf_adasum.collectives.checked_numbers import checked_float, checked_int
 from tf_adasum.collectives.compression.compression import Compression
-from tf_adasum.collectives.compression.fraction import check_fraction
-from tf_adasum.collectives.refusals import checked_int, refusal
+from tf_adasum.collectives.refusals import refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Sketch(Compression):
 
     Raises:
         ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
@@ -51,8 +52,8 @@ class Sketch(Compression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self.fraction)
-        check_fraction(self.sketch_fraction, "sketch_fraction")
+        checked_float("fraction", self.fraction, 0, 1, above=True)
+        checked_float("sketch_fraction", self.sketch_fraction, 0, 1, above=True)
         if self.fraction + self.sketch_fraction > 1:
             expected = "fraction and sketch_fraction of together at most 1"
             received = f"{self.fraction} and {self.sketch_fraction}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from tf_adasum.collectives.checked_numbers import checked_float
 from tf_adasum.collectives.compression.compression import Compression
-from tf_adasum.collectives.compression.fraction import check_fraction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Threshold(Compression):
         least_elements: tensors of fewer elements travel as they are.
 
     Raises:
-        ValueError: for another fraction.
+        ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
@@ -39,7 +40,7 @@ class Threshold(Compression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self.fraction)
+        checked_float("fraction", self.fraction, 0, 1, above=True)
 
     @property
     def codec(self) -> str:

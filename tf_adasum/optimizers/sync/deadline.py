@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_float
+from tf_adasum.collectives.checked_numbers import checked_float
 from tf_adasum.optimizers.deadline_exchange import DeadlineExchange
 from tf_adasum.optimizers.sync.sync import Sync
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.checked_numbers import checked_int
+from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.optimizers.group_exchange import GroupExchange
 from tf_adasum.optimizers.sync.sync import Sync
 

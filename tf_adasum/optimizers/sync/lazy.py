@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 
 from typing_extensions import override
 
-from tf_adasum.collectives.refusals import checked_int, refusal, shown
+from tf_adasum.collectives.checked_numbers import checked_float, checked_int
 from tf_adasum.optimizers.lazy_exchange import LazyExchange
 from tf_adasum.optimizers.sync.sync import Sync
 
@@ -63,10 +62,7 @@ class Lazy(Sync):
         checked_int("rule", self.rule, 1, 2)
         checked_int("num_moves", self.num_moves, 1, 1000)
         checked_int("most_steps", self.most_steps, 1, 2**31)
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, numbers.Real):
-            raise TypeError(refusal("threshold to be a number", shown(self.threshold), "Pass 1.0."))
-        if not 0 < self.threshold < float("inf"):
-            raise ValueError(refusal("threshold above 0", shown(self.threshold), "Pass 1.0, say."))
+        checked_float("threshold", self.threshold, 0, above=True)
 
     @override
     def exchange(self, mode: str) -> LazyExchange:
