@@ -89,7 +89,7 @@ def _start(
         environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
         _discard_timelines(environment[timeline.VARIABLE])
     if options.verbose:
-        environment.setdefault(mpirun.VERBOSE_VARIABLE, "1")
+        environment[mpirun.VERBOSE_VARIABLE] = "1"
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)

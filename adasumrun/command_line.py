@@ -61,7 +61,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     _add_endings(parser)
     _add_mpi(parser)
     parser.add_argument("program", help="what every rank runs; a .py file runs with this Python")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    arguments = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    arguments.required = False  # else argparse asks for them, too, where no program is given
     options = parser.parse_args(argv[1:] if advises else argv)
     _check_restarts(parser, options)
     options.program = [options.program, *options.arguments]

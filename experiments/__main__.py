@@ -1,5 +1,6 @@
 """Tests the claims of Adasum, and writes their tables and plots.
 
+    python -m experiments                  the names of all, with what each is about
     python -m experiments NAME             one experiment
     python -m experiments all --budget=45m    what docs/results.md shows: all but compression
 

@@ -3,10 +3,10 @@
     .venv/bin/python -m benchmarks.hosts --hosts=2 --ranks_per_host=2 --json=hosts.json
 
 The hosts are network namespaces of this machine, and each end of the wire sends through a token
-bucket of --rate. Needs root. Columns: median and quartiles over the repetitions (each the time of
-the slowest rank), ratio to MPI's Allreduce(SUM) of one flat buffer in the same run, and to the
-floor: the 2 (h - 1) / h * bytes that a host of h must send, at the wire's rate; and what rank 0's
-host sent in one call, with the headers of all packets.
+bucket of --megabits. Needs root. Columns: median and quartiles over the repetitions (each the
+time of the slowest rank), ratio to MPI's Allreduce(SUM) of one flat buffer in the same run, and
+to the floor: the 2 (h - 1) / h * bytes that a host of h must send, at the wire's rate; and what
+rank 0's host sent in one call, with the headers of all packets.
 
     .venv/bin/python -m benchmarks.hosts --run="benchmarks.step --network=transformer --turns=3"
 

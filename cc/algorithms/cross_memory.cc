@@ -89,11 +89,7 @@ class CrossMemory {
 };
 
 std::vector<const void*> CrossMemory::Runs(int64_t i) const {
-  std::vector<const void*> runs(size_);
-  for (int leaf = 0; leaf < size_; ++leaf) {
-    if (leaf != rank_) runs[leaf] = Slot(i, leaf);
-  }
-  return runs;
+  return RunsOfLeaves(rank_, size_, [&](int leaf) { return Slot(i, leaf); });
 }
 
 template <typename Copy>

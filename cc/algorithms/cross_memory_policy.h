@@ -20,7 +20,8 @@ namespace adasum {
 // No bit of a result depends on it.
 class CrossMemoryPolicy {
  public:
-  // What makes allreduces alike.
+  // What makes allreduces alike. One of shares, in which a leaf gets its own run alone, counts as
+  // one of as many bytes: its ways cost less, and compare alike.
   struct Kind {
     bool has_moments;
     int64_t num_bytes;  // at least 1; alike within a factor of two

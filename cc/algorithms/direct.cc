@@ -15,9 +15,7 @@ namespace adasum {
 namespace {
 
 // Packed chunks and results lie in rings of slots, which stay in a cache however long the vector
-// is.
-
-// Receiving packed chunk i + 2 from a peer proves that the peer finished chunk i.
+// is. Receiving packed chunk i + 2 from a peer proves that the peer finished chunk i.
 constexpr int64_t kLeastSlots = 2;
 // Receiving result i + 1 from all peers proves that they have read result i.
 constexpr int64_t kResultSlots = 2;
@@ -62,8 +60,9 @@ class Direct {
   Chunks MakeChunks() const;
 
   // Sends `Send offer(peer)` to all peers, and only then receives: calls take(peer, address) with
-  // what each sends, which has `Range wanted(peer)`. No message carries an empty range. The last
-  // chunk of a part may be one; its slots are reused only behind a chunk that all peers receive.
+  // what each sends, which has `Range wanted(peer)`. No message carries an empty range. Only the
+  // last chunk of a part may be one, as parts differ in length by less than a chunk; its slots are
+  // reused only behind a chunk that all peers receive.
   template <typename Offers, typename Wanted, typename Take>
   void Exchange(Offers offer, Wanted wanted, Take take) {
     ForEachPeer(transport_,
@@ -141,11 +140,7 @@ void Direct::Offer(int64_t i) {
 }
 
 std::vector<const void*> Direct::Runs(int64_t i) {
-  std::vector<const void*> runs(size_);
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) runs[peer] = Theirs(i, peer);
-  }
-  return runs;
+  return RunsOfLeaves(rank_, size_, [&](int peer) { return Theirs(i, peer); });
 }
 
 bool Direct::LearnWeights() {
@@ -162,12 +157,12 @@ bool Direct::LearnWeights() {
 // is free after num_slots_ chunks, and a result's slot after kResultSlots.
 void Direct::CombineChunks() {
   const int64_t num_chunks = chunks_.size();
-  const bool is_known = reduction_.NeedsMoments();
-  const int64_t first_packed = is_known ? num_chunks - num_slots_ : num_chunks;
+  const bool were_offered = reduction_.NeedsMoments();
+  const int64_t first_packed = were_offered ? num_chunks - num_slots_ : num_chunks;
   for (int64_t i = num_chunks - 1; i >= 0; --i) {
     if (i < first_packed) {
       // To the slot in which the peers found it before; the result tells them that it is back.
-      is_known ? Pack(i) : Offer(i);
+      were_offered ? Pack(i) : Offer(i);
     }
     if (i + 1 < num_chunks) GiveBack(i + 1);
     CombineChunk(i);

@@ -9,6 +9,16 @@
 
 namespace adasum {
 
+// Of each leaf `run_of(leaf)`; null for the own one, whose values are where they are.
+template <typename RunOf>
+std::vector<const void*> RunsOfLeaves(int rank, int size, RunOf run_of) {
+  std::vector<const void*> runs(size);
+  for (int leaf = 0; leaf < size; ++leaf) {
+    if (leaf != rank) runs[leaf] = run_of(leaf);
+  }
+  return runs;
+}
+
 // Ranges are in elements of the packed vector. All references must outlive this.
 class FusionBuffer {
  public:
@@ -18,7 +28,7 @@ class FusionBuffer {
   int64_t num_segments() const { return tensors_.segments.size(); }
   Range all() const { return tensors_.segments.all(); }
   int64_t Bytes(Range range) const { return range.size() * element_bytes_; }
-  // Elements that fill `num_bytes`, and whole cache lines of every dtype.
+  // Elements that fill `num_bytes`.
   int64_t Elements(int64_t num_bytes) const { return num_bytes / element_bytes_; }
 
   // Takes a working buffer that holds `range`, and behind it `extra_bytes` for the caller's use.

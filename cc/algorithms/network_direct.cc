@@ -61,11 +61,7 @@ class NetworkDirect {
     return received_ + leaf * part_bytes_ + buffer_.Bytes(before);
   }
   std::vector<const void*> Runs(int64_t chunk) const {
-    std::vector<const void*> runs(size_);
-    for (int leaf = 0; leaf < size_; ++leaf) {
-      if (leaf != rank_) runs[leaf] = Received(leaf, chunk);
-    }
-    return runs;
+    return RunsOfLeaves(rank_, size_, [&](int leaf) { return Received(leaf, chunk); });
   }
   std::vector<Stack> Stacks(int64_t chunk, void* out) const {
     return buffer_.Stacks(chunks_.keep(chunk), Runs(chunk), out, Part(rank_).begin);

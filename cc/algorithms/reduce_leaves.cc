@@ -67,8 +67,8 @@ void MeasureAlone(const LeafTensors& tensors, const CollectiveContext& context) 
 
 // Without copies if all can reach all tensors, else by pack().
 template <typename Pack>
-bool Direct(const LeafTensors& tensors, const CollectiveContext& context,
-            const std::vector<Range>* shares, Pack pack) {
+bool ReduceInReach(const LeafTensors& tensors, const CollectiveContext& context,
+                   const std::vector<Range>* shares, Pack pack) {
   using Clock = std::chrono::steady_clock;
   SharedTensors shared(tensors, context, shares);
   const Reach reach = shared.Find();
@@ -82,8 +82,9 @@ bool Direct(const LeafTensors& tensors, const CollectiveContext& context,
   return is_done;
 }
 
-bool Direct(const LeafTensors& tensors, const CollectiveContext& context) {
-  return Direct(tensors, context, nullptr, [&] { return DirectAllreduce(tensors, context); });
+bool ReduceInReach(const LeafTensors& tensors, const CollectiveContext& context) {
+  return ReduceInReach(tensors, context, nullptr,
+                       [&] { return DirectAllreduce(tensors, context); });
 }
 
 void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
@@ -98,7 +99,7 @@ void Reduce(const LeafTensors& tensors, const CollectiveContext& context) {
   }
   const Algorithm algorithm = SelectAlgorithm(context.transport, num_bytes);
   if (algorithm == Algorithm::kRecursiveDoubling) return RecursiveDoubling(tensors, context);
-  if (algorithm == Algorithm::kDirect && Direct(tensors, context)) return;
+  if (algorithm == Algorithm::kDirect && ReduceInReach(tensors, context)) return;
   if (algorithm == Algorithm::kNetworkDirect && NetworkDirectAllreduce(tensors, context)) return;
   HalvingDoubling(tensors, context);
 }
@@ -116,7 +117,7 @@ void ReduceShares(const LeafTensors& tensors, const std::vector<Range>& shares,
   if (context.transport.size() > kMostOperands || !AllShareMemory(context.transport)) {
     return reduce();
   }
-  Direct(tensors, context, &shares, [&] {
+  ReduceInReach(tensors, context, &shares, [&] {
     reduce();
     return true;
   });

@@ -7,6 +7,7 @@
 #include "cc/algorithms/schedule.h"
 #include "cc/core/bytes.h"
 #include "cc/core/copy_bytes.h"
+#include "cc/core/error.h"
 
 namespace adasum {
 namespace {
@@ -37,10 +38,14 @@ SharedTensors::SharedTensors(const LeafTensors& tensors, const CollectiveContext
   for (int64_t i = 0; i < size(); ++i) {
     if (IsCopied(i)) copied_bytes_ += InLines(Bytes(i));
   }
-  if (tensors_.outputs.empty()) return;
   const int64_t num_bytes = tensors_.segments.num_elements() * element_bytes_;
   may_map_ = AllShareTensors(context_.transport) && 4 * copied_bytes_ <= num_bytes;
   may_copy_ = AllCopyTensors(context_.transport) && num_bytes >= kLeastBytes;
+  // A leaf that stayed away by itself would leave the others waiting. Leaves without outputs are
+  // threads of one process, which need neither way.
+  if ((may_map_ || may_copy_) && tensors_.outputs.empty()) {
+    throw Error(ErrorCode::kInternal, "Expected outputs where leaves reach each other's tensors");
+  }
 }
 
 int64_t SharedTensors::Bytes(int64_t segment) const {

@@ -27,8 +27,8 @@ struct ArenaTable {
 constexpr char kArenaTableFunction[] = "tf_adasum_arena_1";
 using ArenaTableFunction = const ArenaTable*();
 
-// Any thread may call it. In a forked child there is none: memory() says so, and what the parent
-// had in it the child has to itself, as any memory.
+// Any thread may call it. In a forked child there is none: memory() says so. What the parent had in
+// it the child sees as the parent changes it, page by page until it writes there itself.
 class Arena {
  public:
   // The process's one: the preloaded library's if there is one, else this library's own, made at

@@ -43,8 +43,8 @@ class Heap {
   // Of a block: what it may be used for, no less than was asked for. 0 if there is no such block.
   int64_t UsableBytes(const void* block) const;
 
-  // Around fork(): no other thread is in the heap. The child has what was in it to itself, can
-  // free it, which does nothing, and gets no more.
+  // Around fork(): no other thread is in the heap. The child can free what was in it, which does
+  // nothing, and gets no more.
   void BeforeFork() { pthread_mutex_lock(&lock_); }
   void AfterForkInParent() { pthread_mutex_unlock(&lock_); }
   void AfterForkInChild();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
 #include "cc/core/bytes.h"
 
@@ -42,7 +43,7 @@ void RunAllgather(const AllgatherTensors& tensors, Transport& transport) {
         {RowsBefore(counts, i, transport.size()), RowsBefore(counts, i, transport.rank())});
   }
   std::vector<void*> outputs;
-  AllocateTogether(transport, [&] { outputs = tensors.allocate(gathered); });
+  AllocateTogether(transport, "rows", [&] { outputs = tensors.allocate(gathered); });
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t row_bytes = inputs[i].row_bytes;
     ExchangeParts(

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
 #include "cc/core/bytes.h"
 
@@ -84,7 +85,7 @@ void RunAlltoall(const AlltoallTensors& tensors, Transport& transport) {
   std::vector<int64_t> received;
   for (const std::vector<int64_t>& of_rank : splits) received.push_back(of_rank[rank]);
   std::vector<void*> outputs;
-  AllocateTogether(transport, [&] { outputs = tensors.allocate(received); });
+  AllocateTogether(transport, "rows", [&] { outputs = tensors.allocate(received); });
   for (size_t i = 0; i < tensors.inputs.size(); ++i) {
     const RowTensor& input = tensors.inputs[i];
     ExchangeParts(

@@ -31,10 +31,10 @@ struct HierarchyScratch {
 // Where peers read this rank's memory, it is written again only after they have finished with it,
 // also between stages in which not all ranks of the host take part:
 // * A workspace is read on this host only. Of two in a row the second may be filled while the
-//   first is still read; a third overwrites the first. In between lies either a block of
-//   stage 1, whose result depends on every leaf of the host, or a piece of stage 3, which begins
-//   with a barrier of the host; its table comes first. Stage 2 has no workspace: its peers are
-//   elsewhere.
+//   first is still read; a third overwrites the first. In between lies either a block of stage 1,
+//   whose result depends on every leaf of the host (where a rank gets no more than its run, all
+//   tell each other that they are done instead), or a piece of stage 3, which begins with a barrier
+//   of the host; its table comes first. Stage 2 has no workspace: its peers are elsewhere.
 // * Leaves that are threads read the outputs and the scratch of stage 1 and 2 in place. A barrier
 //   of the host precedes the writes of stage 2; stage 3 writes only what stage 2 has not touched
 //   here, and to `shown`, which only the host reads.

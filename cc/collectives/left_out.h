@@ -54,8 +54,8 @@ struct Missing {
 };
 
 // Returns which of them are left out: all if that is at most `most` elements, else the smallest by
-// norm as long as they fit, and none that has no finite norm. `find_norms` is called only where
-// there is a choice; it may be collective, as all ranks call this alike.
+// norm as long as they fit, of which none is without a finite norm. `find_norms` is called only
+// where there is a choice; it may be collective, as all ranks call this alike.
 std::vector<bool> ChooseLeftOut(std::vector<Missing>& missing, int64_t most,
                                 const std::function<void(std::vector<Missing>&)>& find_norms);
 

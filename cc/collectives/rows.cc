@@ -54,21 +54,4 @@ void RefuseOnAllRanks(int rank, const std::string& message) {
   throw Error::Common(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + message);
 }
 
-void AllocateTogether(Transport& transport, const std::function<void()>& allocate) {
-  std::string failure;
-  try {
-    allocate();
-  } catch (const Error& error) {
-    failure = error.what();
-  }
-  const std::vector<std::string> failures = GatherTexts(transport, failure);
-  for (size_t rank = 0; rank < failures.size(); ++rank) {
-    if (failures[rank].empty()) continue;
-    throw Error::Common(ErrorCode::kResourceExhausted,
-                        "rank " + std::to_string(rank) +
-                            ": Expected memory for the rows of all ranks. " +
-                            "Received: " + failures[rank] + " Pass fewer rows at a time.");
-  }
-}
-
 }  // namespace adasum

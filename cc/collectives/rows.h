@@ -4,7 +4,6 @@
 #define ADASUM_COLLECTIVES_ROWS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,10 +36,6 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size
 
 // Collective. Throws InvalidArgument on all ranks, with "rank r" and `message`, common.
 [[noreturn]] void RefuseOnAllRanks(int rank, const std::string& message);
-
-// Collective. Calls `allocate` on every rank; throws ResourceExhausted on all if it threw an Error
-// on one.
-void AllocateTogether(Transport& transport, const std::function<void()>& allocate);
 
 }  // namespace adasum
 

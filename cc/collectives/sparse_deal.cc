@@ -1,10 +1,10 @@
 #include "cc/collectives/sparse_deal.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 #include <utility>
 
+#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
 #include "cc/collectives/rows.h"
 #include "cc/core/bytes.h"
@@ -15,8 +15,6 @@
 namespace adasum {
 namespace {
 
-// Blocks begin at whole cache lines, so that indices and values are aligned.
-
 // What a rank's text begins with, before the first row is dealt.
 constexpr char kFault = 'f', kRows = 'r';
 
@@ -25,15 +23,6 @@ void Append(std::string* text, int64_t number) {
 }
 
 }  // namespace
-
-void AllocateScratch(Scratch* scratch, int64_t num_bytes) {
-  try {
-    scratch->Get(num_bytes);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kResourceExhausted,
-                "no memory for " + std::to_string(num_bytes) + " bytes of rows.");
-  }
-}
 
 SparseDeal::SparseDeal(const SparseAllreduceTensors& request, Transport& transport,
                        Arithmetic& arithmetic, SparseScratch& scratch)
@@ -57,7 +46,7 @@ void SparseDeal::Exchange() {
   }
   Agree();
   SwapCounts();
-  AllocateTogether(transport_, [&] {
+  AllocateTogether(transport_, "rows", [&] {
     AllocateScratch(&scratch_.sent, Place(&sent_));
     AllocateScratch(&scratch_.received, Place(&received_));
   });
@@ -203,6 +192,7 @@ int64_t SparseDeal::ValuesAt(const Block& block, size_t list) const {
   return num_bytes;
 }
 
+// Blocks begin at whole cache lines, so that indices and values are aligned.
 int64_t SparseDeal::Place(std::vector<Block>* blocks) const {
   int64_t end = 0;
   for (Block& block : *blocks) {

@@ -22,9 +22,6 @@ struct DealtRows {
   int64_t num_rows;
 };
 
-// Throws ResourceExhausted where there is no memory.
-void AllocateScratch(Scratch* scratch, int64_t num_bytes);
-
 class SparseDeal {
  public:
   // All must outlive this.

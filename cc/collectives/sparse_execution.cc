@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
+#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/collective_state.h"
 #include "cc/collectives/parts.h"
 #include "cc/collectives/reduce_held.h"
@@ -89,7 +90,7 @@ void SparseExecution::JoinRanges(const SparseDeal& deal) {
   counts_ = GatherRows(transport_, mine);
   std::vector<int64_t> totals;
   for (size_t i = 0; i < num_tensors_; ++i) totals.push_back(RowsBefore(i, transport_.size()));
-  AllocateTogether(transport_, [&] {
+  AllocateTogether(transport_, "rows", [&] {
     results_ = request_.allocate(totals);
     AllocateScratch(&scratch_.spread, room);
   });

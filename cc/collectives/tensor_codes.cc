@@ -1,31 +1,15 @@
 #include "cc/collectives/tensor_codes.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 #include <utility>
 
-#include "cc/collectives/rows.h"
+#include "cc/collectives/allocate_together.h"
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"
 
 namespace adasum {
-namespace {
-
-constexpr int64_t kLine = 64;  // bytes
-
-int64_t RoundUp(int64_t num_bytes, int64_t to) { return (num_bytes + to - 1) / to * to; }
-
-void AllocateCodes(Scratch* scratch, int64_t num_bytes) {
-  try {
-    scratch->Get(num_bytes);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kResourceExhausted,
-                "no memory for " + std::to_string(num_bytes) + " bytes of codes.");
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TensorCodes::TensorCodes(const CompressedTensors& tensors, std::vector<int64_t> num_elements,
                          const Transport& transport, CompressedScratch& scratch,
@@ -44,7 +28,7 @@ TensorCodes::TensorCodes(const CompressedTensors& tensors, std::vector<int64_t> 
 
 // As much on all ranks, so that all find alike whether there is enough from earlier requests.
 void TensorCodes::Allocate(Transport& transport) {
-  int64_t num_bytes = kLine;
+  int64_t num_bytes = kLineBytes;
   for (size_t i = 0; i < tensors_.shapes.size(); ++i) {
     num_bytes += (num_leaves_ + 1) * PartBytes(i);
   }
@@ -52,15 +36,18 @@ void TensorCodes::Allocate(Transport& transport) {
       numbers_.most_replicas() * places_.BytesForAll(),
       std::max(num_leaves_ * places_.BytesFor(0), places_.BytesForAll()), num_bytes};
   if (!scratch_.agreed.Holds(room)) {
-    AllocateTogether(transport, [&] {
-      AllocateCodes(&scratch_.sent, room.sent);
-      AllocateCodes(&scratch_.received, room.received);
-      AllocateCodes(&scratch_.values, room.values);
+    CompressedScratch::Room grown = scratch_.agreed;
+    grown.Grow(room);
+    scratch_.agreed = {};  // what a rank had is gone where it gets no more
+    AllocateTogether(transport, "encoded tensors", [&] {
+      AllocateScratch(&scratch_.sent, grown.sent);
+      AllocateScratch(&scratch_.received, grown.received);
+      AllocateScratch(&scratch_.values, grown.values);
     });
-    scratch_.agreed.Grow(room);
+    scratch_.agreed = grown;
   }
-  const auto address = reinterpret_cast<uintptr_t>(scratch_.values.Get(0));
-  room_ = At(scratch_.values.Get(0), RoundUp(address, kLine) - address);
+  const auto address = reinterpret_cast<intptr_t>(scratch_.values.Get(0));
+  room_ = At(scratch_.values.Get(0), InLines(address) - address);
   held_ = {tensors_.dtype, num_leaves_, {}};
 }
 
@@ -94,7 +81,7 @@ int64_t TensorCodes::ValueBytes(int64_t group, int rank) const {
 
 // Of the longest part, the first.
 int64_t TensorCodes::PartBytes(size_t tensor) const {
-  return RoundUp(places_.Part(tensor, 0).size() * element_bytes_, kLine);
+  return InLines(places_.Part(tensor, 0).size() * element_bytes_);
 }
 
 void TensorCodes::EncodeLeaves(int64_t group, int to, const CodeSpan& codes) {

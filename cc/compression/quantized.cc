@@ -5,13 +5,16 @@
 // where u in [0, 1) rounds at random: up as often as makes q right on average. u comes of the high
 // bits of x and its place, by the mixing function of MurmurHash3: what is encoded twice gives the
 // same code, and a training that goes on needs no state of a generator. The low bits stay out, so
-// that a sum whose last bit is another one gives no other code everywhere. A scale that is no
-// finite number says that x was none: all of q is NaN then, and the residual stays.
+// that a sum whose last bit is another one gives no other code everywhere. s ends a little below
+// the dtype's largest number, as s / L L may round above s. A scale that is no finite number says
+// that x, a value and its residual, was none: all of q is NaN then, and the residual stays.
 //
 // Source: QSGD (Alistarh et al., NeurIPS 2017), section 3, there with the norm as scale.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cc/compression/typed_codec.h"
 
@@ -30,8 +33,12 @@ class Quantized : public TypedCodec<T> {
  protected:
   void EncodeValues(const T* values, T* residual, int64_t n, char* code) const override {
     if (n == 0) return;
-    const T scale = this->loops().largest(values, residual, n);
-    if (!std::isfinite(scale)) residual = nullptr;
+    T scale = this->loops().largest(values, residual, n);
+    if (!std::isfinite(scale)) {
+      residual = nullptr;
+    } else {
+      scale = std::min(scale, kMostScale);
+    }
     std::memcpy(code, &scale, sizeof(scale));
     uint8_t* const levels = reinterpret_cast<uint8_t*>(code + kScaleBytes);
     this->loops().to_levels(values, residual, n, scale, bits_, levels);
@@ -47,6 +54,8 @@ class Quantized : public TypedCodec<T> {
 
  private:
   static constexpr int64_t kScaleBytes = sizeof(T);
+  static constexpr T kMostScale =
+      std::numeric_limits<T>::max() * (1 - 4 * std::numeric_limits<T>::epsilon());
 
   const int bits_;
 };

@@ -2,8 +2,8 @@
 //
 //   q = s sign(x), s = |x| / sqrt(n); the sign of zero is +
 //
-// so that |q| = |x|. A scale that is no finite number says that x was none: all of q is NaN then,
-// and the residual stays.
+// so that |q| = |x|. A scale that is no finite number says that x, a value and its residual, was
+// none: all of q is NaN then, and the residual stays.
 //
 // Source: 1-bit Adam (Tang et al., ICML 2021), section 3.
 
@@ -25,8 +25,7 @@ class Sign : public TypedCodec<T> {
  protected:
   void EncodeValues(const T* values, T* residual, int64_t n, char* code) const override {
     if (n == 0) return;
-    const double squares = this->loops().sum_squares(values, residual, n);
-    T scale = static_cast<T>(std::sqrt(squares / static_cast<double>(n)));
+    T scale = ScaleOf(values, residual, n);
     if (!std::isfinite(scale)) {
       scale = NAN;
       residual = nullptr;
@@ -45,6 +44,22 @@ class Sign : public TypedCodec<T> {
 
  private:
   static constexpr int64_t kScaleBytes = sizeof(T);
+
+  T ScaleOf(const T* values, const T* residual, int64_t n) const {
+    const double squares = this->loops().sum_squares(values, residual, n);
+    if (std::isnormal(squares)) {
+      return static_cast<T>(std::sqrt(squares / static_cast<double>(n)));
+    }
+    // Zeros, no numbers, or float64 whose squares leave the range: those of x / max |x| don't.
+    const T largest = this->loops().largest(values, residual, n);
+    if (largest == 0 || !std::isfinite(largest)) return largest;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const T x = residual == nullptr ? values[i] : values[i] + residual[i];
+      sum += static_cast<double>(x / largest) * static_cast<double>(x / largest);
+    }
+    return static_cast<T>(largest * std::sqrt(sum / static_cast<double>(n)));
+  }
 };
 
 const RegisterCodec kRegistered("sign", "sign", &MakeWithoutArgument<Sign>);

@@ -1,5 +1,5 @@
-// sum_i x_i / N. Integers truncate toward zero; for bool: whether all are true, which is what
-// truncation makes of it.
+// sum_i x_i / N. The sum of integers wraps, and its quotient truncates toward zero; for bool:
+// whether all are true, which is what truncation makes of it.
 
 #include "cc/reductions/reduction.h"
 

@@ -21,11 +21,11 @@ from models.common import datasets, program, recipe, workers
 FLAGS = flags.FLAGS
 
 flags.adopt_module_key_flags(recipe)
-flags.DEFINE_string("dataset", None, "With a feature text; default: the configuration's.")
-flags.DEFINE_enum("optimizer", None, ["adam", "lamb"], "Default as above.")
-flags.DEFINE_integer("vocabulary", None, "Most word pieces; as above.", lower_bound=10)
+flags.DEFINE_string("dataset", None, "With a feature text; default: --config's.")
+flags.DEFINE_enum("optimizer", None, ["adam", "lamb"], "Default: --config's.")
+flags.DEFINE_integer("vocabulary", None, "Most word pieces; default: --config's.", lower_bound=10)
 flags.DEFINE_float("weight_decay", None, "As above.", lower_bound=0)
-flags.DEFINE_bool("mixed_precision", None, "Compute in bfloat16; default as above.")
+flags.DEFINE_bool("mixed_precision", None, "Compute in bfloat16; default: --config's.")
 
 
 def main() -> None:

@@ -20,13 +20,15 @@ from models.resnet.settings import CONFIGURATIONS, Settings
 FLAGS = flags.FLAGS
 
 flags.adopt_module_key_flags(recipe)
-flags.DEFINE_string("dataset", None, "Of images; default: the configuration's.")
-flags.DEFINE_string("evaluated", None, "The split that judges; default as above.")
-flags.DEFINE_enum("optimizer", None, ["momentum", "lars"], "Default as above.")
-flags.DEFINE_float("warmup_epochs", None, "In which the rate grows; as above.", lower_bound=0)
-flags.DEFINE_float("weight_decay", None, "Of the kernels; as above.", lower_bound=0)
+flags.DEFINE_string("dataset", None, "Of images; default: --config's.")
+flags.DEFINE_string("evaluated", None, "The split that judges; default: --config's.")
+flags.DEFINE_enum("optimizer", None, ["momentum", "lars"], "Default: --config's.")
+flags.DEFINE_float(
+    "warmup_epochs", None, "In which the rate grows; default: --config's.", lower_bound=0
+)
+flags.DEFINE_float("weight_decay", None, "Of the kernels; default: --config's.", lower_bound=0)
 flags.DEFINE_float("label_smoothing", None, "As above.", lower_bound=0, upper_bound=1)
-flags.DEFINE_bool("mixed_precision", None, "Compute in bfloat16; default as above.")
+flags.DEFINE_bool("mixed_precision", None, "Compute in bfloat16; default: --config's.")
 flags.DEFINE_enum(
     "norm",
     "ghost",

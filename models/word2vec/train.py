@@ -25,13 +25,19 @@ FLAGS = flags.FLAGS
 _SHOWN_WORDS, _SHOWN_NEAREST = 4, 5
 
 flags.adopt_module_key_flags(recipe)
-flags.DEFINE_string("dataset", None, "With a feature text; default: the configuration's.")
-flags.DEFINE_string("split", None, "Of the data set, e.g. train[:10%]; default as above.")
-flags.DEFINE_integer("dimension", None, "Of a vector; default as above.", lower_bound=1)
-flags.DEFINE_integer("window", None, "Largest distance of a pair; as above.", lower_bound=1)
-flags.DEFINE_integer("negatives", None, "Of each pair; as above.", lower_bound=1)
-flags.DEFINE_integer("min_count", None, "Rarer words are left out; as above.", lower_bound=1)
-flags.DEFINE_float("subsampling", None, "Of frequent words; 0: none; as above.", lower_bound=0)
+flags.DEFINE_string("dataset", None, "With a feature text; default: --config's.")
+flags.DEFINE_string("split", None, "Of the data set, e.g. train[:10%]; default: --config's.")
+flags.DEFINE_integer("dimension", None, "Of a vector; default: --config's.", lower_bound=1)
+flags.DEFINE_integer(
+    "window", None, "Largest distance of a pair; default: --config's.", lower_bound=1
+)
+flags.DEFINE_integer("negatives", None, "Of each pair; default: --config's.", lower_bound=1)
+flags.DEFINE_integer(
+    "min_count", None, "Rarer words are left out; default: --config's.", lower_bound=1
+)
+flags.DEFINE_float(
+    "subsampling", None, "Of frequent words; 0: none; default: --config's.", lower_bound=0
+)
 flags.DEFINE_string("questions", None, "File of analogies, four words a line; default: own ones.")
 
 

@@ -30,3 +30,10 @@ def test_a_program_keeps_options_of_that_name():
 
 def test_hosts_may_be_named_as_for_mpirun():
     assert command_line.parse(["--host", "a:2,b", "train.py"]).hosts == "a:2,b"
+
+
+def test_without_a_program_that_alone_is_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        command_line.parse(["-np", "2"])
+    said = "error: the following arguments are required: program\n"
+    assert capsys.readouterr().err.endswith(said)

@@ -203,6 +203,7 @@ VECTOR = np.ones(2)
         (([[VECTOR]] * 2, "adasum", "sum", [1.0, 1.0]), "counts of leaves per host"),
         (([[VECTOR]] * 2, "adasum", "sum", [2**40]), "counts of leaves per host"),
         (([[VECTOR]] * 2, "adasum", "sum", [0, 2]), "counts of leaves per host"),
+        (([[VECTOR]] * 2, "adasum", "sum", [1]), "counts of leaves per host"),
     ],
 )
 def test_simulate(arguments, expected):
@@ -273,11 +274,15 @@ WARMUP, BACKUP = adasum.callbacks.LearningRateWarmup, adasum.callbacks.BackupAnd
         (lambda: adasum.optimizers.LARS(weight_decay=None), "weight_decay to be a number from 0"),
         (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation="bias"), "to be a list of"),
         (lambda: adasum.optimizers.LARS(exclude_from_layer_adaptation=["("]), "to be a list of"),
+        (lambda: adasum.empty([2, -1]), "a shape, a whole number from 0"),
+        (lambda: adasum.empty("x"), "a shape, a whole number from 0"),
+        (lambda: adasum.empty(2.5), "a shape, a whole number from 0"),
         (lambda: adasum.wrap(3), "a Keras 3 optimizer"),
         (
             lambda: adasum.wrap(adasum.wrap(keras.optimizers.SGD())),
             "not wrapped already",
         ),
+        (lambda: adasum.wrap(adasum.optimizers.CADA()), "not wrapped already.*needs no wrap"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), []), "mode to be 'delta' or 'gradient'"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), accumulate=2**70), "from 1 to 65536"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), steps_per_sync=2**70), "from 1 to 65536"),

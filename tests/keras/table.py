@@ -27,7 +27,9 @@ assert rows.SUBJECTS  # importing them registers the rows
 
 def main(arguments: list[str] | None = None) -> int:
     """Makes the document anew; returns 1, and leaves it alone, if a cell failed or is missing."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, help="where logs and cells go; default: away")
     parser.add_argument("--merge", action="store_true", help="only merge the cells in --folder")
     options = parser.parse_args(arguments)

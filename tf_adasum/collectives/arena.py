@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_adasum.collectives import native
+from tf_adasum.collectives.refusals import refusal, shown
 
 
 def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -> np.ndarray:
@@ -38,11 +39,26 @@ def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -
         (2, 3)
     """
     dtype = np.dtype(dtype)
-    try:
-        dimensions = [operator.index(shape)]
-    except TypeError:
-        dimensions = [operator.index(size) for size in shape]
-    if dtype.hasobject or min(dimensions, default=0) < 0:
+    dimensions = _checked_shape(shape)
+    if dtype.hasobject:
         return np.empty(dimensions, dtype)
     array = native.lib.empty_in_arena(dimensions, dtype)
     return np.empty(dimensions, dtype) if array is None else array
+
+
+def _checked_shape(shape: int | Sequence[int]) -> list[int]:
+    expected = "a shape, a whole number from 0 on or a list of them"
+    try:
+        dimensions = _whole_numbers(shape)
+    except TypeError as error:
+        raise TypeError(refusal(expected, shown(shape), "Pass [2, 3], say.")) from error
+    if min(dimensions, default=0) < 0:
+        raise ValueError(refusal(expected, shown(shape), "Pass [2, 3], say."))
+    return dimensions
+
+
+def _whole_numbers(shape: int | Sequence[int]) -> list[int]:
+    try:
+        return [operator.index(shape)]
+    except TypeError:
+        return [operator.index(size) for size in shape]

@@ -102,10 +102,13 @@ def _plain_lists(inputs: Sequence[Sequence]) -> list[list[np.ndarray]]:
 
 def _counts(leaves_per_host: Sequence[int], num_ranks: int) -> list[int]:
     try:
-        return [checked_int("leaves_per_host", count, 1, num_ranks) for count in leaves_per_host]
-    except (TypeError, ValueError) as error:
+        counts = [checked_int("leaves_per_host", count, 1, num_ranks) for count in leaves_per_host]
+    except (TypeError, ValueError):
+        counts = []
+    if sum(counts) != num_ranks:
         expected = f"counts of leaves per host, each at least 1, that add up to {num_ranks}"
-        raise ValueError(refusal(expected, shown(leaves_per_host), "Correct them.")) from error
+        raise ValueError(refusal(expected, shown(leaves_per_host), "Correct them."))
+    return counts
 
 
 def _plain(array) -> np.ndarray:

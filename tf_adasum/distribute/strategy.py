@@ -67,7 +67,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         reductions: list of `(test, reduction)`; the first matching rule decides how a trainable
             variable is combined. A test is a regular expression searched for in the variable's
             Keras path, or a callable `(path, shape, dtype) -> bool`; a reduction is "adasum",
-            "mean", "sum", "min", "max" or "product". Without a match: adasum.
+            "mean", "sum", "min", "max" or "product", or a `tf_adasum.Reduction`, which also says
+            how the variable travels. Without a match: adasum.
         communicator: a `tf_adasum.Communicator`; None: all processes.
         bucket_bytes: the variables of a step travel in buckets of about this many bytes, the
             last layers first, while the backward pass still works on the others.

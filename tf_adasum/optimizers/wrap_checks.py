@@ -26,11 +26,10 @@ def check_wrappable(optimizer: object, mode: str) -> None:
         advice = "Pass keras.optimizers.Adam(1e-3), say."
         raise TypeError(refusal("a Keras 3 optimizer instance", shown(optimizer), advice))
     if isinstance(optimizer, AdasumMixin):
-        mode = optimizer._adasum.get_config().get("mode")
-        received = f"{optimizer.name!r}, " + (
-            f"in mode {mode!r}" if mode else "which needs no wrap"
-        )
-        advice = "Wrap it once." if mode else "Pass it to compile as it is."
+        is_by_wrap = hasattr(optimizer, "adasum_settings")
+        which = "wrapped already" if is_by_wrap else "which needs no wrap"
+        received = f"{optimizer.name!r}, {which}"
+        advice = "Wrap it once." if is_by_wrap else "Pass it to compile as it is."
         raise ValueError(refusal("an optimizer that is not wrapped already", received, advice))
     if isinstance(optimizer, _optional("MultiOptimizer")):
         advice = "Wrap the optimizers inside it, one by one, before you build it."

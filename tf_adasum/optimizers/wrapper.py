@@ -183,7 +183,7 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             counts as a gradient of zero; a variable that no replica has a gradient for stays as it
             is, with its slots. All variables travel in each step, and which of them are in use.
             False: all replicas have gradients of the same variables. Embeddings travel whole. Not
-            with `accumulate`, `steps_per_sync`, `sync` and `compression`.
+            with `accumulate`, `steps_per_sync`, `sync` and `compression`, nor for Adafactor.
 
     Returns:
         The same optimizer.

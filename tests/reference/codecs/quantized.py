@@ -19,7 +19,9 @@ def q(x, bits):
     scale = np.max(np.abs(x), initial=0)
     if not np.isfinite(scale):
         return np.full_like(x, np.nan)
+    of_type = np.finfo(x.dtype)
+    scale = np.minimum(scale, of_type.max * (1 - 4 * of_type.eps))  # s / L L may round above s
     if scale == 0:
         return np.zeros_like(x)
     level = np.floor(x / scale * levels + (random(x) + levels)) - levels
-    return np.minimum(level, levels) * (scale / levels)
+    return np.clip(level, -levels, levels) * (scale / levels)
