@@ -1,0 +1,63 @@
+"""A generator that is given to several calls, each of which tf.data reads ahead of."""
+
+from __future__ import annotations
+
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import tf_adasum
+from tests.training.replicas import LOCAL, strategy
+from tf_adasum.collectives.communicator import world
+
+local_replicas = pytest.mark.parametrize("num_local", LOCAL)
+
+
+def _numbered(rows: int, seconds: float):
+    """Batches of their own number, each after so long."""
+    number = 0
+    while True:
+        time.sleep(seconds)
+        yield np.full((rows, 1), number, np.float32), np.zeros((rows, 1), np.float32)
+        number += 1
+
+
+def _model(replicas) -> keras.Model:
+    """Its loss is the mean of what it is given."""
+    with replicas.scope():
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.0)), loss=lambda y, p: p)
+        model.set_weights([np.ones((1, 1), np.float32)])
+    return model
+
+
+@local_replicas
+def test_calls_wait_for_what_still_reads_a_slow_one(num_local):
+    replicas = strategy(num_local)
+    model = _model(replicas)
+    batches = _numbered(replicas.num_replicas_in_sync, 0.03)
+    for _ in range(3):
+        model.fit(batches, steps_per_epoch=2, verbose=0)
+        model.evaluate(batches, steps=1, verbose=0)
+
+
+@local_replicas
+def test_ranks_go_on_at_one_batch(num_local):
+    """Those that are quick, or slow to end a call, read further ahead than others."""
+    replicas = strategy(num_local)
+    model = _model(replicas)
+    batches = _numbered(replicas.num_replicas_in_sync, 0.004 * world().rank)
+    numbers = [model.evaluate(batches, steps=1, verbose=0) for _ in range(6)]
+    # The mean over replicas that were given unlike batches, 3 and 4 say, would be 3.5.
+    assert numbers == sorted({round(number) for number in numbers})
+
+
+def test_one_that_ends_says_what_keras_does():
+    model = _model(strategy(1))
+    rows = world().size
+    batches = ((np.full((rows, 1), n, np.float32), np.zeros((rows, 1))) for n in range(1))
+    assert model.evaluate(batches, verbose=0) == 0
+    with pytest.raises(ValueError, match="at least one batch"):
+        model.evaluate(batches, verbose=0)
