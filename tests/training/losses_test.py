@@ -209,3 +209,30 @@ def test_own_loop(loop, name, num_local):
     for batch in replicas.experimental_distribute_dataset(pipeline):
         step(batch)
     check(model, reference, Kind(), parts)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["", "compiled"])
+@pytest.mark.parametrize("unlike", [False, True], ids=["", "unlike shares"])
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_losses_of_outputs_are_means_of_all_rows(num_local, unlike, jit_compile):
+    """Where replicas have unlike numbers of rows, or none; one alone has plain Keras' means."""
+    shares = [1.0] + [3.0] * (world().size - 1)
+    replicas = strategy(num_local, batch_share=shares if unlike else None)
+    with replicas.scope():
+        inputs = keras.Input((3,))
+        outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
+        model = keras.Model(inputs, outputs)
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.0))
+        model.compile(optimizer, {"a": "mse", "b": "mae"}, jit_compile=jit_compile)
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(37, 3)), np.arange(37.0)[:, np.newaxis]
+    for rows in (1, 37):
+        data = x[:rows], {"a": y[:rows], "b": y[:rows]}
+        error = {name: part - y[:rows] for name, part in model.predict(x[:rows], verbose=0).items()}
+        truth = {"a_loss": np.mean(np.square(error["a"])), "b_loss": np.mean(np.abs(error["b"]))}
+        truth["loss"] = truth["a_loss"] + truth["b_loss"]
+        for batch_size in (8, 37)[replicas.num_replicas_in_sync == 1 :]:
+            fitted = model.fit(*data, batch_size=batch_size, verbose=0).history
+            assert {name: values[0] for name, values in fitted.items()} == pytest.approx(truth)
+            logs = model.evaluate(*data, batch_size=batch_size, verbose=0, return_dict=True)
+            assert logs == pytest.approx(truth)
