@@ -238,7 +238,7 @@ class AdasumMixin:
                     f"an AdasumStrategy, where there are {num_replicas} replicas, to apply the "
                     f"wrapped optimizer {self.name!r} under"
                 )
-                advice = "Use fit on a model built in its scope()."
+                advice = "Use fit on a model built in its scope(), or strategy.run."
                 raise RuntimeError(refusal(expected, type(strategy).__name__, advice))
             return None
         strategy.check_made_here(self)
