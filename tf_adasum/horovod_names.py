@@ -35,6 +35,10 @@ OF_MODULE: Mapping[str, str] = {
     "add_process_set": _GROUPS,
     "global_process_set": "tf_adasum.world()",
     "elastic": "adasumrun --max-restarts=N and tf_adasum.callbacks.BackupAndRestore",
+    "broadcast_global_variables": "tf_adasum.broadcast_variables(model)",
+    "load_model": "keras.models.load_model(path)",
+    "start_timeline": "adasumrun --timeline=FILE",
+    "PartialDistributedOptimizer": "tf_adasum.wrap(optimizer), for all variables",
 }
 OF_CALLBACKS: Mapping[str, str] = {
     "BroadcastGlobalVariablesCallback": _NOT_NEEDED,

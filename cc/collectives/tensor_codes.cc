@@ -9,7 +9,6 @@
 #include "cc/core/error.h"
 
 namespace adasum {
-namespace {}  // namespace
 
 TensorCodes::TensorCodes(const CompressedTensors& tensors, std::vector<int64_t> num_elements,
                          const Transport& transport, CompressedScratch& scratch,

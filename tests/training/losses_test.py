@@ -211,8 +211,11 @@ def test_own_loop(loop, name, num_local):
     check(model, reference, Kind(), parts)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True], ids=["", "compiled"])
-@pytest.mark.parametrize("unlike", [False, True], ids=["", "unlike shares"])
+@pytest.mark.parametrize(
+    ("unlike", "jit_compile"),
+    [(False, False), (True, False), (True, True)],
+    ids=["", "unlike shares", "unlike shares, compiled"],
+)
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_losses_of_outputs_are_means_of_all_rows(num_local, unlike, jit_compile):
     """Where replicas have unlike numbers of rows, or none; one alone has plain Keras' means."""
@@ -221,18 +224,23 @@ def test_losses_of_outputs_are_means_of_all_rows(num_local, unlike, jit_compile)
     with replicas.scope():
         inputs = keras.Input((3,))
         outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
-        model = keras.Model(inputs, outputs)
+        # First is one without a loss, of a length of its own.
+        model = keras.Model(inputs, {"_": keras.layers.Lambda(lambda x: x[:2])(inputs), **outputs})
         optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.0))
-        model.compile(optimizer, {"a": "mse", "b": "mae"}, jit_compile=jit_compile)
+        losses = {"_": None, "a": "mse", "b": "mae"}
+        model.compile(optimizer, losses, jit_compile=jit_compile)
     random = np.random.default_rng(0)
     x, y = random.normal(size=(37, 3)), np.arange(37.0)[:, np.newaxis]
-    for rows in (1, 37):
-        data = x[:rows], {"a": y[:rows], "b": y[:rows]}
-        error = {name: part - y[:rows] for name, part in model.predict(x[:rows], verbose=0).items()}
+    is_alone = replicas.num_replicas_in_sync == 1
+    for rows, batch_size in [(1, 8), (37, 37), (37, 8)][: 2 if is_alone else 3]:
+        data = x[:rows], {"_": x[:rows, :1], "a": y[:rows], "b": y[:rows]}
+        layers = {name: model.get_layer(name).get_weights() for name in "ab"}
+        error = {
+            name: x[:rows] @ kernel + bias - y[:rows] for name, (kernel, bias) in layers.items()
+        }
         truth = {"a_loss": np.mean(np.square(error["a"])), "b_loss": np.mean(np.abs(error["b"]))}
         truth["loss"] = truth["a_loss"] + truth["b_loss"]
-        for batch_size in (8, 37)[replicas.num_replicas_in_sync == 1 :]:
-            fitted = model.fit(*data, batch_size=batch_size, verbose=0).history
-            assert {name: values[0] for name, values in fitted.items()} == pytest.approx(truth)
-            logs = model.evaluate(*data, batch_size=batch_size, verbose=0, return_dict=True)
-            assert logs == pytest.approx(truth)
+        fitted = model.fit(*data, batch_size=batch_size, verbose=0).history
+        assert {name: values[0] for name, values in fitted.items()} == pytest.approx(truth)
+        logs = model.evaluate(*data, batch_size=batch_size, verbose=0, return_dict=True)
+        assert logs == pytest.approx(truth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import keras
@@ -11,7 +12,9 @@ import pytest
 import tf_adasum
 from tests.training.replicas import LOCAL, strategy
 from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import reused_generators
 
+LIMIT_SECONDS = 60
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 
 
@@ -52,6 +55,42 @@ def test_ranks_go_on_at_one_batch(num_local):
     numbers = [model.evaluate(batches, steps=1, verbose=0) for _ in range(6)]
     # The mean over replicas that were given unlike batches, 3 and 4 say, would be 3.5.
     assert numbers == sorted({round(number) for number in numbers})
+
+
+@local_replicas
+def test_validations_go_on_at_one_batch(num_local):
+    """Each begins with what Keras peeked at to see what batches are, as in plain Keras."""
+    replicas = strategy(num_local)
+    model = _model(replicas)
+    rows = replicas.num_replicas_in_sync
+    validation = {"validation_data": _numbered(rows, 0.01 * (1 + world().rank))}
+    x = np.ones((2 * rows, 1), np.float32)
+    options = {"batch_size": rows, "epochs": 4, "validation_steps": 3, "verbose": 0}
+    history = model.fit(x, x, **validation, **options).history["val_loss"]
+    thirds = [3 * mean - (0 + 1) for mean in history]
+    assert thirds == pytest.approx(sorted({round(third) for third in thirds}))
+
+
+@local_replicas
+def test_one_that_an_earlier_call_waits_for_is_refused(num_local, monkeypatch):
+    monkeypatch.setattr(reused_generators, "_MOST_SECONDS", 0.2)
+    may_go_on = threading.Event()
+    replicas = strategy(num_local)
+    model = _model(replicas)
+    rows = np.ones((replicas.num_replicas_in_sync, 1), np.float32)
+
+    def stream():
+        for _ in range(3):
+            yield rows, rows
+        may_go_on.wait(LIMIT_SECONDS)
+
+    batches = stream()
+    model.fit(batches, steps_per_epoch=2, verbose=0)
+    time.sleep(0.5)  # so that tf.data has asked for the fourth
+    with pytest.raises(RuntimeError, match=r"next batch has not come within 0\.2 s"):
+        model.evaluate(batches, steps=1, verbose=0)
+    assert model.evaluate(_numbered(len(rows), 0), steps=1, verbose=0) == 0
+    may_go_on.set()
 
 
 def test_one_that_ends_says_what_keras_does():

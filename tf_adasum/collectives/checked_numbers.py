@@ -75,11 +75,15 @@ def checked_float(
     line = refusal(expected, shown(value), _ADVICE)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(line)
-    is_least = least < value if above else least <= value
-    is_most = value < most if below or most == math.inf else value <= most
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(line) from None
+    is_least = least < number if above else least <= number
+    is_most = number < most if below or most == math.inf else number <= most
     if not (is_least and is_most):
         raise ValueError(line)
-    return float(value)
+    return number
 
 
 def _in_words(least: float, most: float, above: bool, below: bool) -> str:

@@ -42,7 +42,8 @@ def install() -> None:
     For every strategy of this process: an iterator does not know which one it is for.
     """
     original = _Iterator._make_iterator
-    atexit.register(_ending.at_exit)
+    ending = _Ending()
+    atexit.register(ending.wait)
 
     @functools.wraps(original)
     def make(self):
@@ -50,18 +51,10 @@ def install() -> None:
         if tf.executing_eagerly():
             # The resources, and the dataset, whose generators they call.
             what_it_has = dict(vars(self._iterator))
-            end = weakref.finalize(self._iterator, _ending.drop, what_it_has)
+            end = weakref.finalize(self._iterator, ending.drop, what_it_has)
             end.atexit = False  # what still lives when the process ends need not end in order
 
     _Iterator._make_iterator = make
-
-
-def wait() -> None:
-    """Waits until iterators that nobody needs any more have ended, for a limited time.
-
-    Their threads still call the generators that they read.
-    """
-    _ending.wait()
 
 
 class _Ending:
@@ -70,7 +63,6 @@ class _Ending:
     def __init__(self) -> None:
         self._threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._is_exiting = False
-        self._is_waited_for = threading.Event()
         self._kept: list[dict[str, Any]] = []
 
     def drop(self, what: dict[str, Any]) -> None:
@@ -85,19 +77,13 @@ class _Ending:
         self._threads.add(thread)
 
     def _drop(self, what: dict[str, Any]) -> None:
-        self._is_waited_for.wait(_LET_GO_SECONDS)
+        time.sleep(_LET_GO_SECONDS)
         if self._is_exiting:
             self._kept.append(what)
         else:
             what.clear()  # the last references, without the GIL
 
     def wait(self) -> None:
-        """Waits until no thread is on its way. The iterators have let go of what they had."""
-        self._is_waited_for.set()
-        self._join(time.monotonic() + _MOST_SECONDS)
-        self._is_waited_for.clear()
-
-    def at_exit(self) -> None:
         """Waits until no thread is on its way, at the end of the process."""
         self._is_exiting = True
         begin = time.monotonic()
@@ -117,6 +103,3 @@ class _Ending:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
-
-
-_ending = _Ending()

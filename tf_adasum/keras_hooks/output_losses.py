@@ -1,8 +1,8 @@
 """The losses of a model with several outputs, such as `a_loss`: the mean of all rows.
 
-Keras weighs that of a batch by the batch's length, where it is known before the step. In replicas
-it is not: each of them would count as much, however few rows it had. The length in the step is
-what the whole loss is weighed by, too.
+Keras weighs the loss that an output has in a batch by the output's length, as far as that is known
+before the step; else batches count alike. So would those of replicas, however few rows one had.
+Here they are weighed by the rows of the replica's batch, as the whole loss is.
 """
 
 from __future__ import annotations
@@ -14,52 +14,64 @@ from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.trainers.compile_utils import CompileLoss
 
+from tf_adasum.keras_hooks.empty_batches import num_rows
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
+require_hooks(TensorFlowTrainer, "_make_function")
 require_hooks(CompileLoss, "call")
 require_reads(CompileLoss.call, "metrics", "update_state")
 require_hooks(keras.metrics.Mean, "update_state")
 
 
 class _Weighing(threading.local):
-    """What a replica's thread weighs: metrics, by the rows of its batch."""
+    """What this thread, a replica's, computes."""
 
-    metrics: Sequence[keras.metrics.Metric] = ()
-    rows: tf.Tensor | None = None
+    rows: int | tf.Tensor | None = None  # of the batch of its step
+    metrics: Sequence[keras.metrics.Metric] = ()  # of the loss of outputs
 
     @contextlib.contextmanager
-    def by(self, rows: tf.Tensor, metrics: Sequence[keras.metrics.Metric]) -> Iterator[None]:
-        """Inside, they are weighed by a number of rows where they are given no weight."""
-        self.metrics, self.rows = metrics, rows
+    def having(self, **values) -> Iterator[None]:
+        """Inside, these are so."""
+        before = {name: getattr(self, name) for name in values}
+        vars(self).update(values)
         try:
             yield
         finally:
-            self.metrics, self.rows = (), None
+            vars(self).update(before)
 
 
 _weighing = _Weighing()
 
 
 def install() -> None:
-    """Lets `CompileLoss` weigh the loss of each output by the rows of the replica's batch."""
-    call, update = CompileLoss.call, keras.metrics.Mean.update_state
+    """Lets steps say how many rows they have, and `CompileLoss` weigh by them."""
+    make, call = TensorFlowTrainer._make_function, CompileLoss.call
+    update = keras.metrics.Mean.update_state
+
+    @functools.wraps(make)
+    def make_function(self, step_function):
+        def step(data):
+            rows = None if replica_context_with_peers() is None else num_rows(data)
+            with _weighing.having(rows=rows):
+                return step_function(data)
+
+        return make(self, step)
 
     @functools.wraps(call)
     def call_and_weigh(self, y_true, y_pred, sample_weight=None):
-        batches = [each for each in keras.tree.flatten(y_pred) if each.shape.rank != 0]
-        if not batches or replica_context_with_peers() is None:
-            return call(self, y_true, y_pred, sample_weight)
-        with _weighing.by(tf.shape(batches[0])[0], self.metrics):
+        with _weighing.having(metrics=[] if _weighing.rows is None else self.metrics):
             return call(self, y_true, y_pred, sample_weight)
 
     @functools.wraps(update)
     def update_weighed(self, values, sample_weight=None):
-        if sample_weight is None and any(self is metric for metric in _weighing.metrics):
+        if any(self is metric for metric in _weighing.metrics):
             sample_weight = _weighing.rows
         return update(self, values, sample_weight)
 
+    TensorFlowTrainer._make_function = make_function
     CompileLoss.call = call_and_weigh
     keras.metrics.Mean.update_state = update_weighed

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import logging
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -18,8 +17,9 @@ import numpy as np
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
-from tf_adasum.keras_hooks import calls, reused_generators
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -44,18 +44,17 @@ def install() -> None:
             data = [kwargs.get(name) for name in ("x", "y", "sample_weight")] if are_arrays else []
             # As Keras has it, which takes one where the program says none.
             batch_size = self.data_adapter.batch_size if are_arrays else None
-            place = reused_generators.place(self.data_adapter)
-            own = f"{digest(data)} {batch_size} {place}".encode()
-            given = gather_bytes(own, extended.communicator, "what data a call is given")
-            digests, sizes, places = zip(*(each.decode().split() for each in given))
-            reused_generators.go_on(self.data_adapter, [int(each) for each in places])
-            if extended.communicator.rank == 0:
-                _compare(call.name, digests, sizes)
+            _compare(call.name, data, batch_size, extended.communicator)
 
     TFEpochIterator.__init__ = make_and_compare
 
 
-def _compare(name: str, digests: Sequence[str], sizes: Sequence[str]) -> None:
+def _compare(name: str, data: list, batch_size: int | None, communicator: Communicator) -> None:
+    own = f"{digest(data)} {batch_size}".encode()
+    given = gather_bytes(own, communicator, "digests of the arrays of a call")
+    digests, sizes = zip(*(each.decode().split() for each in given))
+    if communicator.rank > 0:
+        return
     if rank := first_unlike(digests):
         _log.warning(
             "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
