@@ -74,7 +74,7 @@ def test_validations_go_on_at_one_batch(num_local):
 @local_replicas
 def test_one_that_an_earlier_call_waits_for_is_refused(num_local, monkeypatch):
     monkeypatch.setattr(reused_generators, "_MOST_SECONDS", 0.2)
-    may_go_on = threading.Event()
+    is_asked, may_go_on = threading.Event(), threading.Event()
     replicas = strategy(num_local)
     model = _model(replicas)
     rows = np.ones((replicas.num_replicas_in_sync, 1), np.float32)
@@ -82,11 +82,15 @@ def test_one_that_an_earlier_call_waits_for_is_refused(num_local, monkeypatch):
     def stream():
         for _ in range(3):
             yield rows, rows
+        is_asked.set()
         may_go_on.wait(LIMIT_SECONDS)
 
+    def until_asked(epoch, logs):
+        assert is_asked.wait(LIMIT_SECONDS)  # by tf.data, ahead of the next step
+
     batches = stream()
-    model.fit(batches, steps_per_epoch=2, verbose=0)
-    time.sleep(0.5)  # so that tf.data has asked for the fourth
+    stays = keras.callbacks.LambdaCallback(on_epoch_end=until_asked)
+    model.fit(batches, steps_per_epoch=3, verbose=0, callbacks=[stays])
     with pytest.raises(RuntimeError, match=r"next batch has not come within 0\.2 s"):
         model.evaluate(batches, steps=1, verbose=0)
     assert model.evaluate(_numbered(len(rows), 0), steps=1, verbose=0) == 0
