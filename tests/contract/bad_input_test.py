@@ -203,18 +203,13 @@ VECTOR = np.ones(2)
         (([[VECTOR]] * 2, "adasum", "sum", [1.0, 1.0]), "counts of leaves per host"),
         (([[VECTOR]] * 2, "adasum", "sum", [2**40]), "counts of leaves per host"),
         (([[VECTOR]] * 2, "adasum", "sum", [0, 2]), "counts of leaves per host"),
+        (([[VECTOR]] * 2, "adasum", "sum", []), "counts of leaves per host"),
         (([[VECTOR]] * 2, "adasum", "sum", [1]), "counts of leaves per host"),
+        (([[VECTOR]] * 2, "adasum", "sum", [2, 1]), "add up to 2"),
     ],
 )
 def test_simulate(arguments, expected):
     _refused(lambda: adasum.simulate(*arguments), expected, "")
-
-
-@pytest.mark.parametrize("counts", [[], [1, 2], [2, 1]])
-def test_counts_of_leaves_that_do_not_add_up(counts):
-    received = ", ".join(map(str, counts)) or "none"
-    with pytest.raises(ValueError, match=rf"add up to 2\. Received: {received}"):
-        adasum.simulate([[VECTOR]] * 2, "adasum", "sum", counts)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +277,7 @@ WARMUP, BACKUP = adasum.callbacks.LearningRateWarmup, adasum.callbacks.BackupAnd
             lambda: adasum.wrap(adasum.wrap(keras.optimizers.SGD())),
             "not wrapped already",
         ),
-        (lambda: adasum.wrap(adasum.optimizers.CADA()), "not wrapped already.*needs no wrap"),
+        (lambda: adasum.wrap(adasum.optimizers.CADA()), "not wrapped already"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), []), "mode to be 'delta' or 'gradient'"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), accumulate=2**70), "from 1 to 65536"),
         (lambda: adasum.wrap(keras.optimizers.SGD(), steps_per_sync=2**70), "from 1 to 65536"),

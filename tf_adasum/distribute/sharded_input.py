@@ -29,7 +29,9 @@ from tf_adasum.distribute.dealing import (
     is_dealt,
 )
 from tf_adasum.distribute.keras_2 import refuse_keras_2
+from tf_adasum.distribute.none_parts import without_none
 from tf_adasum.distribute.own_memory import in_own_memory
+from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -87,12 +89,11 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     @override
     def _experimental_distribute_dataset(self, dataset, options):
         refuse_keras_2()
-        if options and options.experimental_replication_mode == _PER_REPLICA:
-            # As TensorFlow's own strategies refuse it.
-            expected = "a function that makes datasets, for InputReplicationMode.PER_REPLICA"
-            advice = "Call distribute_datasets_from_function, or leave the mode out."
-            raise NotImplementedError(refusal(expected, "a dataset", advice))
+        _check(options)
         options = self._fetching(options)
+        call = calls.current()
+        if call is not None:
+            dataset = without_none(dataset, call.name)
         is_eager = tf.executing_eagerly()
         if self._num_replicas_in_sync > 1 and is_eager:
             dataset = in_own_memory(dataset)
@@ -147,6 +148,14 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         ids = [self._get_replica_id_in_sync_group(r) for r in range(len(self._devices))]
         values = [value_fn(tf.distribute.experimental.ValueContext(i, number)) for i in ids]
         return distribute_utils.regroup(values, always_wrap=True)
+
+
+def _check(options: tf.distribute.InputOptions | None) -> None:
+    if options and options.experimental_replication_mode == _PER_REPLICA:
+        # As TensorFlow's own strategies refuse it.
+        expected = "a function that makes datasets, for InputReplicationMode.PER_REPLICA"
+        advice = "Call distribute_datasets_from_function, or leave the mode out."
+        raise NotImplementedError(refusal(expected, "a dataset", advice))
 
 
 def agree_on_seed(communicator) -> bool:

@@ -30,6 +30,7 @@ from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
 from tf_adasum.distribute.variables import native_variable, unique_id
+from tf_adasum.keras_hooks import quiet_ranks
 from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 
 _log = logging.getLogger("tf_adasum")
@@ -161,7 +162,7 @@ class AdasumStrategy(tf.distribute.Strategy):
                 f"{numbers.total} replicas is a leaf, and a rank has rows of each batch {parts}."
             )
         if communicator.rank > 0:
-            keras.config.disable_interactive_logging()
+            quiet_ranks.be_quiet()
 
     @property
     def batch_shares(self) -> list[float]:
