@@ -27,7 +27,8 @@ def check_wrappable(optimizer: object, mode: str) -> None:
         raise TypeError(refusal("a Keras 3 optimizer instance", shown(optimizer), advice))
     if isinstance(optimizer, AdasumMixin):
         is_by_wrap = hasattr(optimizer, "adasum_settings")
-        which = "wrapped already" if is_by_wrap else "which needs no wrap"
+        mode = optimizer._adasum.get_config().get("mode")
+        which = f"in mode {mode!r}" if is_by_wrap else "which needs no wrap"
         received = f"{optimizer.name!r}, {which}"
         advice = "Wrap it once." if is_by_wrap else "Pass it to compile as it is."
         raise ValueError(refusal("an optimizer that is not wrapped already", received, advice))
