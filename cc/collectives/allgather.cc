@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
+#include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
+#include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {

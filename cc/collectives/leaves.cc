@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "cc/collectives/take_together.h"
 #include "cc/core/error.h"
-#include "cc/transport/gather.h"
 #include "cc/transport/leaf_transport.h"
 #include "cc/transport/traced_transport.h"
 
@@ -33,19 +33,9 @@ void Leaves::Open(const LeafNumbers& numbers) {
                             " replicas in a process. Received: " + std::to_string(needed[process]) +
                             " on rank " + std::to_string(process) + ". Start more processes.");
   }
-  std::string failure;
-  try {
-    threads_.Grow(needed[processes_.rank()]);
-  } catch (const Error& error) {
-    failure = error.what();
-  }
-  const std::vector<std::string> failures = GatherTexts(processes_, failure);
-  for (size_t rank = 0; rank < failures.size(); ++rank) {
-    if (failures[rank].empty()) continue;
-    throw Error::Common(ErrorCode::kResourceExhausted,
-                        "rank " + std::to_string(rank) + ": " + failures[rank] +
-                            " Use fewer replicas or raise the limit.");
-  }
+  TakeTogether(
+      processes_, [&] { threads_.Grow(needed[processes_.rank()]); }, "",
+      " Use fewer replicas or raise the limit.");
   int num_near = 0;  // leaves of this host
   for (int process = 0; process < processes_.size(); ++process) {
     const bool is_near = process == processes_.rank() || processes_.CanRead(process);

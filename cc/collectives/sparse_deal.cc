@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/parts.h"
 #include "cc/collectives/rows.h"
+#include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"
 #include "cc/transport/gather.h"

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
-#include "cc/collectives/allocate_together.h"
 #include "cc/collectives/collective_state.h"
 #include "cc/collectives/parts.h"
 #include "cc/collectives/reduce_held.h"
 #include "cc/collectives/row_lists.h"
 #include "cc/collectives/rows.h"
 #include "cc/collectives/sparse_deal.h"
+#include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 
 namespace adasum {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "cc/collectives/allocate_together.h"
+#include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"
 

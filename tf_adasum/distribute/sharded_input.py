@@ -89,7 +89,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
     @override
     def _experimental_distribute_dataset(self, dataset, options):
         refuse_keras_2()
-        _check(options)
+        _refuse_per_replica(options)
         options = self._fetching(options)
         call = calls.current()
         if call is not None:
@@ -150,7 +150,7 @@ class ShardedInputExtended(mirrored_strategy.MirroredExtended):
         return distribute_utils.regroup(values, always_wrap=True)
 
 
-def _check(options: tf.distribute.InputOptions | None) -> None:
+def _refuse_per_replica(options: tf.distribute.InputOptions | None) -> None:
     if options and options.experimental_replication_mode == _PER_REPLICA:
         # As TensorFlow's own strategies refuse it.
         expected = "a function that makes datasets, for InputReplicationMode.PER_REPLICA"

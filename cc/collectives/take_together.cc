@@ -1,4 +1,4 @@
-#include "cc/collectives/allocate_together.h"
+#include "cc/collectives/take_together.h"
 
 #include <new>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace adasum {
 
-void AllocateTogether(Transport& transport, const std::string& what,
-                      const std::function<void()>& allocate) {
+void TakeTogether(Transport& transport, const std::function<void()>& take,
+                  const std::string& before, const std::string& behind) {
   std::string failure;
   try {
-    allocate();
+    take();
   } catch (const Error& error) {
     failure = error.what();
   }
@@ -20,10 +20,14 @@ void AllocateTogether(Transport& transport, const std::string& what,
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
     throw Error::Common(ErrorCode::kResourceExhausted,
-                        "rank " + std::to_string(rank) + ": Expected memory for the " + what +
-                            " of all ranks. Received: " + failures[rank] + " Pass fewer " + what +
-                            " at a time.");
+                        "rank " + std::to_string(rank) + ": " + before + failures[rank] + behind);
   }
+}
+
+void AllocateTogether(Transport& transport, const std::string& what,
+                      const std::function<void()>& allocate) {
+  TakeTogether(transport, allocate, "Expected memory for the " + what + " of all ranks. Received: ",
+               " Pass fewer " + what + " at a time.");
 }
 
 void AllocateScratch(Scratch* scratch, int64_t num_bytes) {
