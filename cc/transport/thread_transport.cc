@@ -3,12 +3,29 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "cc/core/error.h"
 #include "cc/core/numbers.h"
 
 namespace adasum {
+namespace {
+
+// What is sent may lie on the sender's stack, and be gone when a wait of it throws.
+class Withdrawal {
+ public:
+  Withdrawal(ThreadHub* hub, int from, int to) : hub_(hub), from_(from), to_(to) {}
+  ~Withdrawal() { hub_->Withdraw(from_, to_); }
+  Withdrawal(const Withdrawal&) = delete;
+  Withdrawal& operator=(const Withdrawal&) = delete;
+
+ private:
+  ThreadHub* const hub_;
+  const int from_, to_;
+};
+
+}  // namespace
 
 ThreadHub::ThreadHub(int size, const WaitControl& waits) : waits_(waits) {
   for (int rank = 0; rank < size; ++rank) {
@@ -41,7 +58,7 @@ void ThreadHub::Offer(int from, int to, const void* bytes, int64_t num_bytes) {
   {
     std::unique_lock<std::mutex> lock(inbox.mutex);
     AwaitFull(inbox, lock, from, false);
-    inbox.from[from] = {bytes, num_bytes, true};
+    inbox.from[from] = {bytes, num_bytes, true, false};
   }
   inbox.changed.notify_all();
 }
@@ -57,12 +74,13 @@ const void* ThreadHub::Take(int from, int to, int64_t num_bytes) {
   Inbox& inbox = *inboxes_[to];
   std::unique_lock<std::mutex> lock(inbox.mutex);
   AwaitFull(inbox, lock, from, true);
-  const Message& message = inbox.from[from];
+  Message& message = inbox.from[from];
   if (message.num_bytes != num_bytes) {
     throw Error(ErrorCode::kInternal, "Expected " + std::to_string(num_bytes) +
                                           " bytes from leaf " + std::to_string(from) +
                                           ". Received: " + std::to_string(message.num_bytes));
   }
+  message.is_taken = true;
   return message.bytes;
 }
 
@@ -81,6 +99,14 @@ void ThreadHub::AwaitRelease(int from, int to) {
   AwaitFull(inbox, lock, from, false);
 }
 
+void ThreadHub::Withdraw(int from, int to) {
+  Inbox& inbox = *inboxes_[to];
+  std::unique_lock<std::mutex> lock(inbox.mutex);
+  Message& message = inbox.from[from];
+  inbox.changed.wait(lock, [&] { return !message.is_full || !message.is_taken; });
+  message.is_full = false;
+}
+
 void ThreadHub::Wake() {
   for (const std::unique_ptr<Inbox>& inbox : inboxes_) {
     // Whoever has looked in vain waits by now.
@@ -92,7 +118,11 @@ void ThreadHub::Wake() {
 }
 
 void ThreadTransport::SendRecv(const Send& send, const Recv& recv) {
-  if (send.num_bytes > 0) hub_->Offer(rank_, send.peer, send.bytes, send.num_bytes);
+  std::optional<Withdrawal> withdrawal;
+  if (send.num_bytes > 0) {
+    hub_->Offer(rank_, send.peer, send.bytes, send.num_bytes);
+    withdrawal.emplace(hub_, rank_, send.peer);
+  }
   if (recv.num_bytes > 0) {
     std::memcpy(recv.bytes, hub_->Take(recv.peer, rank_, recv.num_bytes), recv.num_bytes);
     hub_->Release(recv.peer, rank_);

@@ -28,6 +28,9 @@ class ThreadHub {
   void Release(int from, int to);
   // Waits until what was offered has been released.
   void AwaitRelease(int from, int to);
+  // Takes back what was offered, for one who leaves without having waited. Nobody reads it then;
+  // who has taken it already is waited for, since that copies it and waits for nobody.
+  void Withdraw(int from, int to);
   // Whether anything that was offered to `to` was not taken; never waits long.
   bool HasOffer(int to);
   // Has all that wait look at once whether they are to give up.
@@ -37,7 +40,7 @@ class ThreadHub {
   struct Message {
     const void* bytes = nullptr;
     int64_t num_bytes = 0;
-    bool is_full = false;
+    bool is_full = false, is_taken = false;
   };
   struct Inbox {
     std::mutex mutex;

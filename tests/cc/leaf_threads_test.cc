@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <functional>
+#include <optional>
 #include <set>
 
 #include "cc/collectives/simulate.h"
+#include "cc/transport/thread_transport.h"
 #include "tests/cc/check.h"
 #include "tests/cc/ranks.h"
 
@@ -153,6 +156,33 @@ TEST(SimulateWithoutThreadsIsAnError) {
   }
   simulate();
   CHECK_EQ(values[1], 3.0);
+}
+
+// Code of an error that `call` throws; none if it throws none.
+std::optional<ErrorCode> CodeOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+TEST(WhatALeafSentIsGoneWithIt) {
+  WaitControl waits;
+  waits.timeouts.silence_seconds = 0.2;
+  ThreadHub hub(3, waits);
+  ThreadTransport first(&hub, 0), second(&hub, 1);
+  char received;
+  {
+    const char sent = 1;
+    // Leaf 2 never comes, and nobody has taken what was sent to leaf 1.
+    const auto code = CodeOf([&] { first.SendRecv({1, &sent, 1}, {2, &received, 1}); });
+    CHECK_TRUE(code == ErrorCode::kDeadlineExceeded);
+  }
+  // It would read where `sent` was.
+  const auto code = CodeOf([&] { second.SendRecv({0, nullptr, 0}, {0, &received, 1}); });
+  CHECK_TRUE(code == ErrorCode::kDeadlineExceeded);
 }
 
 }  // namespace
