@@ -30,6 +30,7 @@ class ZeroCopy {
         size_(context.transport.size()),
         element_bytes_(ElementBytes(tensors.dtype)),
         tree_(MakeTree(size_)),
+        is_long_(tensors.segments.num_elements() * element_bytes_ >= kMoreThanCached),
         own_(shared.CombinedBy(context.transport.rank())),
         chunks_(own_, {},
                 context.tuning.chunk_bytes * context.arithmetic.Width() / element_bytes_) {}
@@ -69,6 +70,7 @@ class ZeroCopy {
   SharedTensors& shared_;
   const int size_;
   const int64_t element_bytes_;
+  const bool is_long_;
   const std::vector<TreeNode> tree_;
   const Range own_;
   const Chunks chunks_;
@@ -80,14 +82,20 @@ std::vector<Stack> ZeroCopy::Stacks(Range range) const {
   std::vector<Stack> stacks;
   tensors_.segments.ForEach(range, [&](int64_t segment, Range part) {
     const int64_t skip = Skip(segment, part);
+    void* const own_output = shared_.Output(own, segment);
+    // No cache has the lines of a long output that is not an input: it is delivered as are the
+    // peers', past the caches where that is quicker.
+    const bool is_delivered = is_long_ && own_output != shared_.Input(own, segment);
     stacks.push_back({segment,
                       {},
-                      At(shared_.Output(own, segment), skip),
+                      is_delivered ? nullptr : At(own_output, skip),
                       {},
                       part.size(),
                       part.begin - own_.begin});
     Stack& stack = stacks.back();
-    for (int leaf = 0, copy = 0; leaf < size_; ++leaf) {
+    int copy = 0;
+    if (is_delivered) stack.copies[copy++] = At(own_output, skip);
+    for (int leaf = 0; leaf < size_; ++leaf) {
       stack.operands[leaf] = At(shared_.Input(leaf, segment), skip);
       if (leaf != own) stack.copies[copy++] = At(shared_.Output(leaf, segment), skip);
     }

@@ -122,7 +122,8 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
     bool has_copies = false;
     ForEachCopy(whole, [&](void*) { has_copies = true; });
     const bool is_past_caches = IsPastCaches(whole);
-    if (!has_copies && !is_past_caches) {
+    const bool is_made_apart = is_past_caches || whole.out == nullptr;
+    if (!has_copies && !is_made_apart) {
       write(whole);
       continue;
     }
@@ -130,7 +131,7 @@ void CpuArithmetic::ForEachTile(int64_t element_bytes, const std::vector<Part>& 
       Part part = Slice(whole, begin, std::min(tile, whole.num_elements - begin), element_bytes);
       const int64_t num_bytes = part.num_elements * element_bytes;
       void* const out = part.out;
-      if (is_past_caches) part.out = made;
+      if (is_made_apart) part.out = made;
       write(part);
       if (is_past_caches) kernels_.stream(out, made, num_bytes);
       ForEachCopy(part, [&](void* copy) { Deliver(copy, part.out, num_bytes); });

@@ -16,8 +16,6 @@
 namespace adasum {
 namespace {
 
-// A result of more bytes has left the cache before its user reads it.
-constexpr int64_t kMoreThanCached = int64_t{8} << 20;
 constexpr int64_t kWorthTimingInReach = int64_t{64} << 10;
 // Where the caller lends no threads. A guess: on no machine with cores to spare was it measured.
 constexpr int64_t kWorthHelping = int64_t{1} << 20;

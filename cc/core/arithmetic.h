@@ -39,7 +39,8 @@ struct Coefficients {
 constexpr int kMostOperands = 8;
 
 // As Piece, with the values of several leaves, and the result for several; null behind the last of
-// either. Any address may be that of any other, or not overlap it.
+// either. Any address may be that of any other, or not overlap it. `out` may be null if there are
+// copies: all results are delivered, then.
 struct Stack {
   int64_t segment;
   const void* operands[kMostOperands] = {};

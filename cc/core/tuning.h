@@ -7,6 +7,9 @@
 
 namespace adasum {
 
+// Results of so many bytes have left the caches before their user reads them.
+constexpr int64_t kMoreThanCached = int64_t{8} << 20;
+
 // Where ranks read each other's memory. No bit of a result depends on any of it; what bits depend
 // on (the algorithm, how a list is cut in blocks) is not for a clock to choose.
 struct Tuning {

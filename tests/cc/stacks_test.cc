@@ -206,6 +206,30 @@ TEST(PastTheCachesWithoutCopies) {
   });
 }
 
+// All results are delivered: to the first copy what would have been in `out`.
+TEST(CopiesWithoutAnOut) {
+  for (bool delivers_past_caches : {false, true}) {
+    CpuArithmetic cpu(KernelsOf(WidestInstructionSet()), delivers_past_caches);
+    ForEveryStack([&](int n, DType dtype) {
+      const std::vector<double> weights(std::size(kCounts) * n, 0.75);
+      Vectors with(dtype, n), without(dtype, n);
+      cpu.CombineStacks(dtype, n, with.Stacks(), weights.data());
+      std::vector<Stack> stacks = without.Stacks();
+      for (Stack& stack : stacks) {
+        stack.copies[1] = stack.out;
+        stack.out = nullptr;
+      }
+      cpu.CombineStacks(dtype, n, stacks, weights.data());
+      for (size_t k = 0; k < stacks.size(); ++k) {
+        for (const Elements* got : {&without.outs[k], &without.copies[k]}) {
+          CHECK_EQ(std::memcmp(got->bytes(), with.outs[k].bytes(), got->num_bytes()), 0);
+          CHECK_TRUE(got->SurroundingsAreIntact());
+        }
+      }
+    });
+  }
+}
+
 // A result may replace one of the operands.
 TEST(CopyInPlaceOfAnOperand) {
   for (bool delivers_past_caches : {false, true}) {

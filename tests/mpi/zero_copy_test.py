@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_adasum as adasum
 from adasumrun import timeline
@@ -47,6 +48,19 @@ def test_one_rank_without_arena_makes_all_pack(sizes):
     adasum.allreduce_arrays(mixed)
     for array, expected in zip(mixed, ordinary, strict=True):
         np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("reduction", ["adasum", "sum"])
+def test_long_results_with_memory_of_their_own(reduction):
+    ordinary, in_arena = _pairs([2_200_001, 5], "float32")  # more than 8 MiB
+    adasum.allreduce_arrays(ordinary, reduction)
+    tensors = [tf.constant(array) for array in in_arena]
+    for _ in range(4):  # past the caches and through them, in turn
+        results = adasum.allreduce(tensors, reduction)
+        for result, expected in zip(results, ordinary, strict=True):
+            assert result.numpy().tobytes() == expected.tobytes()
+    for tensor, array in zip(tensors, in_arena, strict=True):
+        np.testing.assert_array_equal(tensor, array)
 
 
 def test_no_element_is_sent(tmp_path_factory):
