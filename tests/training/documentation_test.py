@@ -7,8 +7,9 @@ import importlib
 
 import keras
 import pytest
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,11 @@ def test_examples(name):
 def test_missing_hook_is_named_with_the_versions():
     with pytest.raises(ImportError, match=r"hook keras.*\.SGD\._no_such.*tested with.*Received"):
         require_hooks(keras.optimizers.SGD, "_no_such")
+
+
+@pytest.mark.parametrize("function", ["fit", "jit_compile"])  # behind a decorator, and a property
+def test_attribute_that_is_not_read_is_named(function):
+    with pytest.raises(ImportError, match=rf"Trainer\.{function} to look at no_such, .*Received"):
+        require_reads(TensorFlowTrainer, function, "no_such")
+    with pytest.raises(ImportError, match=r"hook keras.*Trainer\.no_such, .*Received"):
+        require_reads(TensorFlowTrainer, "no_such", function)

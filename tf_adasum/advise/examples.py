@@ -14,7 +14,7 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(epoch_iterator, "data_adapters")
-require_reads(EpochIterator.__init__, "data_adapter")
+require_reads(EpochIterator, "__init__", "data_adapter")
 
 
 class Examples(NamedTuple):

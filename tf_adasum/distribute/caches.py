@@ -19,7 +19,7 @@ from tf_adasum.collectives.refusals import ranks_in_words, refusal
 from tf_adasum.distribute.data_order import file_readers, nodes
 from tf_adasum.keras_hooks.guard import require_reads
 
-require_reads(cache_op.CacheDataset.__init__, "_filename")
+require_reads(cache_op.CacheDataset, "__init__", "_filename")
 
 
 def keeps_files(dataset: tf.data.Dataset) -> bool:

@@ -22,10 +22,14 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.unlike_arrays import digest
 
 require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
-require_reads(from_tensor_slices_op._TensorSliceDataset.__init__, "_tensors")
-require_reads(map_op._ParallelMapDataset.__init__, "_deterministic")
-require_reads(shard_op._ShardDataset.__init__, "_num_shards", "_index")
-require_reads(shuffle_op._ShuffleDataset.__init__, "_seed", "_seed2")
+require_hooks(from_tensor_slices_op, "_TensorSliceDataset")
+require_hooks(map_op, "_ParallelMapDataset")
+require_hooks(shard_op, "_ShardDataset")
+require_hooks(shuffle_op, "_ShuffleDataset")
+require_reads(from_tensor_slices_op._TensorSliceDataset, "__init__", "_tensors")
+require_reads(map_op._ParallelMapDataset, "__init__", "_deterministic")
+require_reads(shard_op._ShardDataset, "__init__", "_num_shards", "_index")
+require_reads(shuffle_op._ShuffleDataset, "__init__", "_seed", "_seed2")
 
 _Policy = tf.data.experimental.AutoShardPolicy
 # In names of classes and operations of TensorFlow.

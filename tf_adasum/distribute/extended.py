@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
-from tensorflow.python.distribute import distribute_utils, mirrored_strategy
+from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.distribute import values as tf_values
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.trackable import base as trackable
@@ -30,25 +30,6 @@ from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
 from tf_adasum.keras_hooks.only_replica import OnlyReplicaContext
 from tf_adasum.keras_hooks.values_of_each import values_of_each
 
-require_hooks(
-    mirrored_strategy.MirroredExtended,
-    "_batch_reduce_to",
-    "_broadcast_to",
-    "_call_for_each_replica",
-    "_create_variable",
-    "_gather_to_implementation",
-    "_get_cross_device_ops",
-    "_get_local_replica_id",
-    "_get_replica_id_in_sync_group",
-    "_get_variable_creator_initial_value",
-    "_in_multi_worker_mode",
-    "_make_collective_ops_with_fallbacks",
-    "_num_replicas_in_sync",
-    "_reduce_to",
-    "_use_merge_call",
-    "should_checkpoint",
-    "should_save_summary",
-)
 require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
 require_hooks(distribute_utils, "select_replica")
 require_hooks(tf_cross_device_ops, "reduce_non_distributed_value")

@@ -12,7 +12,7 @@ from tf_adasum.keras_hooks.guard import require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, wrapped_optimizers_of
 from tf_adasum.keras_hooks.optimizer_parts import batches_seen, sums_of_gradients
 
-require_reads(keras.optimizers.Optimizer._get_current_learning_rate, "_learning_rate")
+require_reads(keras.optimizers.Optimizer, "_get_current_learning_rate", "_learning_rate")
 
 
 class StateVariable(NamedTuple):

@@ -9,7 +9,6 @@ from tensorflow.python.distribute import (
     distribute_utils,
     input_lib,
     input_util,
-    mirrored_strategy,
 )
 from tensorflow.python.eager import context as eager_context
 from typing_extensions import override
@@ -29,18 +28,12 @@ from tf_adasum.distribute.dealing import (
     is_dealt,
 )
 from tf_adasum.distribute.keras_2 import refuse_keras_2
+from tf_adasum.distribute.mirrored_extended import MirroredExtended
 from tf_adasum.distribute.none_parts import without_none
 from tf_adasum.distribute.own_memory import in_own_memory
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 
-require_hooks(
-    mirrored_strategy.MirroredExtended,
-    "_distribute_datasets_from_function",
-    "_experimental_distribute_dataset",
-    "_experimental_distribute_values_from_function",
-    "_input_workers_with_options",
-)
 require_hooks(eager_context, "global_seed")
 require_hooks(distribute_utils, "regroup")
 
@@ -51,7 +44,7 @@ _ON_HOST = tf.distribute.InputOptions(
 )
 
 
-class ShardedInputExtended(mirrored_strategy.MirroredExtended):
+class ShardedInputExtended(MirroredExtended):
     """The data methods of an extended: rank and number of ranks go into the input context.
 
     A subclass sets `communicator` and `numbers` before it calls the constructor, and has a flag

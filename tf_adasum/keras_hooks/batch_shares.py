@@ -19,7 +19,7 @@ from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 require_hooks(TensorFlowTrainer, "_make_function", "make_train_function")
 require_hooks(TFEpochIterator, "_get_iterator")
-require_reads(TFEpochIterator.__init__, "_distribute_strategy")
+require_reads(TFEpochIterator, "__init__", "_distribute_strategy")
 require_hooks(TFOptimizer, "_all_reduce_sum_gradients")
 
 _training = ReplicasFlag()

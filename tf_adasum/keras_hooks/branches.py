@@ -7,7 +7,7 @@ from keras.src.utils import traceback_utils
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_mentions
 
-require_mentions(traceback_utils.inject_argument_info_in_traceback, "_keras_call_info_injected")
+require_mentions(traceback_utils, "inject_argument_info_in_traceback", "_keras_call_info_injected")
 
 
 def error_in_branches() -> RuntimeError:

@@ -20,7 +20,7 @@ from tf_adasum.keras_hooks import calls, whole_files
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
-require_reads(BackupAndRestore._load_model, "_weights_path")
+require_reads(BackupAndRestore, "_load_model", "_weights_path")
 require_hooks(CSVLogger, "on_train_begin")
 require_hooks(file_utils, "exists")
 require_hooks(keras.Model, "export", "save", "save_weights")

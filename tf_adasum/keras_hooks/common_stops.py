@@ -8,7 +8,6 @@ could want to stop there. The same goes for `stop_evaluating` and `stop_predicti
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable
 
@@ -39,7 +38,7 @@ _NEVER_STOP = (BackupAndRestore, History, ModelCheckpoint, ProgbarLogger, Tensor
 require_hooks(Callback, "on_train_batch_begin", "on_train_batch_end", "on_batch_end")
 require_hooks(TensorFlowTrainer, *_STOPS)
 for _name, _attribute in _STOPS.items():
-    require_reads(inspect.unwrap(getattr(TensorFlowTrainer, _name)), _attribute)
+    require_reads(TensorFlowTrainer, _name, _attribute)
 
 
 def install() -> None:

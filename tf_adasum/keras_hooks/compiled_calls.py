@@ -17,7 +17,7 @@ from tf_adasum.keras_hooks import compiled_passes
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(keras.Model, "__call__", "_flatten_layers")
-require_reads(keras.Layer._get_own_losses, "_losses")
+require_reads(keras.Layer, "_get_own_losses", "_losses")
 require_hooks(backend, "get_keras_mask", "set_keras_mask")
 
 

@@ -16,8 +16,8 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TensorFlowTrainer, "_make_function", "distribute_strategy", "jit_compile")
-require_reads(TensorFlowTrainer._make_function, "jit_compile")
-require_reads(TensorFlowTrainer.jit_compile.fget, "_jit_compile")
+require_reads(TensorFlowTrainer, "_make_function", "jit_compile")
+require_reads(TensorFlowTrainer, "jit_compile", "_jit_compile")
 
 
 def install() -> None:

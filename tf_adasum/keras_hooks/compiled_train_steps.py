@@ -14,7 +14,8 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(TensorFlowTrainer, "train_step")
 require_reads(
-    TensorFlowTrainer.train_step,
+    TensorFlowTrainer,
+    "train_step",
     "_call_has_training_arg",
     "_compute_loss",
     "_loss_tracker",

@@ -28,7 +28,8 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(TFEpochIterator, "__init__", "_enumerate_iterator", "_get_iterator")
 require_reads(
-    TFEpochIterator._enumerate_iterator,
+    TFEpochIterator,
+    "_enumerate_iterator",
     *("_current_iterator", "_get_iterator", "_num_batches", "_steps_seen"),
 )
 require_hooks(DataAdapter, "on_epoch_begin", "on_epoch_end")

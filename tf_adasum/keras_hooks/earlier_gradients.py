@@ -21,7 +21,7 @@ from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
 from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "train_step")
-require_reads(TensorFlowTrainer.train_step, "_call_has_training_arg", "_compute_loss")
+require_reads(TensorFlowTrainer, "train_step", "_call_has_training_arg", "_compute_loss")
 
 
 def install() -> None:

@@ -25,6 +25,7 @@ from tensorflow.python.distribute import input_lib
 
 from tf_adasum.keras_hooks.guard import require_hooks
 
+require_hooks(input_lib, "_SingleWorkerOwnedDatasetIterator")
 _Iterator = input_lib._SingleWorkerOwnedDatasetIterator
 require_hooks(_Iterator, "_make_iterator")
 

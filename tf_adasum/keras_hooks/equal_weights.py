@@ -6,15 +6,13 @@ EarlyStopping sets them when it ends. `AdasumStrategy(check_every=K)` compares i
 
 from __future__ import annotations
 
-import inspect
-
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
-require_reads(inspect.unwrap(TensorFlowTrainer.fit), "_initial_epoch")
+require_reads(TensorFlowTrainer, "fit", "_initial_epoch")
 
 
 def install() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import keras
 import tensorflow as tf
@@ -32,33 +33,44 @@ def require_hooks(owner: object, *names: str) -> None:
             )
 
 
-def require_reads(function: Callable, *names: str) -> None:
+def require_reads(owner: object, function: str, *names: str) -> None:
     """Fails at import, in one line, when a function does not look at one of these attributes.
+
+    Args:
+        owner: a class or module.
+        function: the name of a function, method or property of it.
+        *names: of attributes.
 
     Raises:
         ImportError: names the function and the attribute, the tested versions and the installed.
     """
-    _require_found(function, names, function.__code__.co_names, "look at")
+    _require_found(owner, function, names, _code(owner, function).co_names, "look at")
 
 
-def require_mentions(function: Callable, *names: str) -> None:
+def require_mentions(owner: object, function: str, *names: str) -> None:
     """Fails at import, in one line, when a function, or one inside it, has no such text.
 
-    For attributes that it looks for by their names' text (`hasattr`).
-
-    Raises:
-        ImportError: names the function and the text, the tested versions and the installed.
+    For attributes that it looks for by their names' text (`hasattr`). Args and Raises are those of
+    `require_reads`.
     """
-    _require_found(function, names, set(_texts(function.__code__)), "mention")
+    _require_found(owner, function, names, set(_texts(_code(owner, function))), "mention")
+
+
+def _code(owner: object, function: str) -> types.CodeType:
+    """Of the function itself, where decorators stand around it."""
+    require_hooks(owner, function)
+    found = inspect.getattr_static(owner, function)
+    return inspect.unwrap(found.fget if isinstance(found, property) else found).__code__
 
 
 def _require_found(
-    function: Callable, names: Iterable[str], found: Collection[str], does: str
+    owner: object, function: str, names: Iterable[str], found: Collection[str], does: str
 ) -> None:
     for name in names:
         if name not in found:
+            where = getattr(owner, "__module__", "") or ""
             raise ImportError(
-                f"tf_adasum needs {function.__module__}.{function.__qualname__} to {does} {name}, "
+                f"tf_adasum needs {where}.{owner.__name__}.{function} to {does} {name}, "
                 f"and it doesn't here; install what it is tested with: {TESTED}. "
                 f"Received: TensorFlow {tf.__version__}, Keras {keras.__version__}."
             )

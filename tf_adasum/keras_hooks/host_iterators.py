@@ -13,13 +13,13 @@ from tensorflow.python.distribute import input_lib
 
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
+require_hooks(input_lib, "_SingleWorkerDatasetIteratorBase", "_should_use_multi_device_iterator")
 _Iterator = input_lib._SingleWorkerDatasetIteratorBase
 # What takes a batch for each device, and what takes one from the plain iterator.
 _METHODS = {"get_next_as_list": "get_next", "get_next_as_optional_list": "get_next_as_optional"}
 require_hooks(_Iterator, *_METHODS)
-require_reads(_Iterator.__init__, "_devices", "_options", "_worker")
-require_reads(_Iterator.get_next_as_list, "_iterator")
-require_hooks(input_lib, "_should_use_multi_device_iterator")
+require_reads(_Iterator, "__init__", "_devices", "_options", "_worker")
+require_reads(_Iterator, "get_next_as_list", "_iterator")
 
 
 def install() -> None:

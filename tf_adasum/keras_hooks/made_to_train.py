@@ -7,7 +7,7 @@ import keras
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(keras.layers.Layer, "_flatten_layers")
-require_reads(keras.layers.Layer.variables.fget, "_trainable_variables")
+require_reads(keras.layers.Layer, "variables", "_trainable_variables")
 
 
 def made_to_train(model: keras.Model) -> list[keras.Variable]:

@@ -22,7 +22,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFEpochIterator, "__init__", "_interrupted_warning", "num_batches", "reset")
-require_reads(TFEpochIterator._enumerate_iterator, "_num_batches")
+require_reads(TFEpochIterator, "_enumerate_iterator", "_num_batches")
 require_hooks(TFDatasetAdapter, "get_tf_dataset")
 
 _UNKNOWN = -1

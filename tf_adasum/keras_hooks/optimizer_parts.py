@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
@@ -11,9 +9,9 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 
 from tf_adasum.keras_hooks.guard import require_reads
 
-require_reads(TFOptimizer.__init__, "_distribution_strategy")
-require_reads(BaseOptimizer.iterations.fget, "_iterations")
-require_reads(inspect.unwrap(BaseOptimizer.build), "_accumulated_gradients")
+require_reads(TFOptimizer, "__init__", "_distribution_strategy")
+require_reads(BaseOptimizer, "iterations", "_iterations")
+require_reads(BaseOptimizer, "build", "_accumulated_gradients")
 
 
 def strategy_of(optimizer: keras.optimizers.Optimizer) -> tf.distribute.Strategy:

@@ -23,7 +23,7 @@ from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(TensorFlowTrainer, "_make_function")
 require_hooks(CompileLoss, "call")
-require_reads(CompileLoss.call, "metrics", "update_state")
+require_reads(CompileLoss, "call", "metrics", "update_state")
 require_hooks(keras.metrics.Mean, "update_state")
 
 

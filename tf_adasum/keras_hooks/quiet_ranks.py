@@ -15,7 +15,7 @@ from keras.src.utils import io_utils
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(io_utils, "print_msg")
-require_reads(io_utils.print_msg, "logging", "info")
+require_reads(io_utils, "print_msg", "logging", "info")
 
 
 def be_quiet() -> None:

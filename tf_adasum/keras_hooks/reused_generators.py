@@ -26,7 +26,7 @@ from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(GeneratorDataAdapter, "__init__")
-require_reads(GeneratorDataAdapter.__init__, "_first_batches", "generator")
+require_reads(GeneratorDataAdapter, "__init__", "_first_batches", "generator")
 require_hooks(TFEpochIterator, "_get_iterator")
 
 # How long the next reader waits for a batch that the one before has asked for.

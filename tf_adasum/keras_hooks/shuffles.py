@@ -30,9 +30,9 @@ require_hooks(TFEpochIterator, "__init__")
 require_hooks(py_dataset_adapter, "random")
 require_hooks(py_dataset_adapter.OrderedEnqueuer, "_run")
 require_hooks(PyDatasetAdapter, "_finite_generator")
-require_reads(PyDatasetAdapter._finite_generator, "random")
-require_reads(py_dataset_adapter.OrderedEnqueuer._run, "random")
-require_reads(eager_context.Context._set_global_seed, "_seed")
+require_reads(PyDatasetAdapter, "_finite_generator", "random")
+require_reads(py_dataset_adapter.OrderedEnqueuer, "_run", "random")
+require_reads(eager_context.Context, "_set_global_seed", "_seed")
 require_hooks(eager_context, "context", "global_seed")
 
 

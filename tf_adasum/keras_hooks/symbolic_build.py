@@ -24,7 +24,7 @@ from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(keras.Model, "call")
 require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy", "train_step")
-require_reads(TFEpochIterator.__init__, "_distributed_dataset")
+require_reads(TFEpochIterator, "__init__", "_distributed_dataset")
 require_hooks(tf_values.PerReplicaSpec, "_value_specs")
 
 

@@ -26,7 +26,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.made_to_train import made_to_train
 
 require_hooks(keras.Model, "_flatten_layers")
-require_reads(IndexLookup.get_vocabulary, "lookup_table")
+require_reads(IndexLookup, "get_vocabulary", "lookup_table")
 
 _ORDER = "order of variables"
 _LEARNED = "state of "

@@ -22,7 +22,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
 require_hooks(keras.Model, "get_compile_config")
-require_reads(TensorFlowTrainer.get_compile_config, "_compile_config")
+require_reads(TensorFlowTrainer, "get_compile_config", "_compile_config")
 
 _METHOD = "method"
 

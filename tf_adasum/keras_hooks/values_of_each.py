@@ -21,7 +21,7 @@ from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(mirrored_run, "_MirroredReplicaContext", "_MirroredReplicaThread")
 require_hooks(mirrored_run._MirroredReplicaContext, "_merge_call")
-require_reads(mirrored_run._MirroredReplicaThread.__init__, "graph")
+require_reads(mirrored_run._MirroredReplicaThread, "__init__", "graph")
 require_hooks(tf_values, "DistributedValues", "PerReplica")
 require_hooks(composite_tensor, "CompositeTensor")
 

@@ -16,7 +16,8 @@ from tf_adasum.keras_hooks.replicas import local_replica
 from tf_adasum.optimizers.parts import Lacking
 
 require_reads(
-    keras.optimizers.Optimizer._update_model_variables_moving_average,
+    keras.optimizers.Optimizer,
+    "_update_model_variables_moving_average",
     "_model_variables_moving_average",
 )
 
