@@ -3,9 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "cc/arena/control_groups.h"
 
@@ -25,11 +27,23 @@ bool ReadQuota(const std::string& folder, bool is_version_2, double* quota, doub
          std::sscanf(text, "%lf", period) == 1;
 }
 
+// Of those that the system lets this process run on; a host may have more than one cpu_set_t holds.
+int AllowedCores() {
+  for (size_t count = 1; count <= 64; count *= 2) {
+    std::vector<cpu_set_t> sets(count);
+    const size_t num_bytes = count * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, num_bytes, sets.data()) == 0) {
+      return CPU_COUNT_S(num_bytes, sets.data());
+    }
+    if (errno != EINVAL) break;
+  }
+  return 1;
+}
+
 }  // namespace
 
 int AvailableCores(const char* root) {
-  cpu_set_t affinity;
-  int cores = sched_getaffinity(0, sizeof(affinity), &affinity) == 0 ? CPU_COUNT(&affinity) : 1;
+  int cores = AllowedCores();
   VisitControlGroups(root, "cpu", [&](const char* folder, bool is_version_2) {
     double quota = 0, period = 0;
     // Version 1 says -1 where there is none.

@@ -1,5 +1,6 @@
 #include "cc/bootstrap/registry.h"
 
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -21,6 +22,7 @@ struct Entry {
 
 struct Registry {
   const HomeProcess home{};
+  std::atomic<int> rank{0};  // of this process, when a group was last registered
   std::mutex mutex;
   int64_t next_id = 0;
   std::map<int64_t, Entry> entries;
@@ -45,6 +47,9 @@ std::shared_ptr<Group> Take(int64_t id) {
 
 int64_t Register(std::shared_ptr<Group> group) {
   Registry& registry = TheRegistry();
+  const int rank = group->communicator().world_rank();
+  registry.home.Check(rank);
+  registry.rank = rank;
   std::lock_guard<std::mutex> lock(registry.mutex);
   for (auto entry = registry.entries.begin(); entry != registry.entries.end();) {
     entry = entry->second.group.expired() ? registry.entries.erase(entry) : std::next(entry);
@@ -55,6 +60,7 @@ int64_t Register(std::shared_ptr<Group> group) {
 
 std::shared_ptr<Group> FindGroup(int64_t id) {
   Registry& registry = TheRegistry();
+  registry.home.Check(registry.rank);
   std::lock_guard<std::mutex> lock(registry.mutex);
   auto found = registry.entries.find(id);
   if (found != registry.entries.end() && found->second.registered) return found->second.registered;

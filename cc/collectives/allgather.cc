@@ -16,10 +16,10 @@ std::vector<int64_t> CountsOf(const std::vector<RowTensor>& tensors) {
 }
 
 // Refused here and not by each rank for itself, so that none waits for one that was refused.
-void RefuseScalars(const std::vector<RowTensor>& inputs, int rank) {
+void RefuseScalars(const std::vector<RowTensor>& inputs, const Transport& transport) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].num_rows != kScalar) continue;
-    RefuseOnAllRanks(rank,
+    RefuseOnAllRanks(transport,
                      "Expected tensors of at least one dimension, along which to gather. Received: "
                      "scalars as tensor " +
                          std::to_string(i) + ". Gather tf.reshape(tensor, [1]).");
@@ -35,7 +35,7 @@ int64_t RowsBefore(const Counts& counts, size_t i, int rank) {
 
 void RunAllgather(const AllgatherTensors& tensors, Transport& transport) {
   const std::vector<RowTensor>& inputs = tensors.inputs;
-  RefuseScalars(inputs, transport.rank());
+  RefuseScalars(inputs, transport);
   const Counts counts = GatherRows(transport, CountsOf(inputs));
   std::vector<GatheredRows> gathered;
   for (size_t i = 0; i < inputs.size(); ++i) {

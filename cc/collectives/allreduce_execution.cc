@@ -206,7 +206,7 @@ class Execution {
   // In one block: a device's memory is no cache, and every launch costs the same. `leaf` must
   // outlive what is returned.
   ReduceOnDevice OnDevice(const LeafTensors& leaf, const Reduction& reduction) const {
-    return {"rank " + std::to_string(context_.transport.rank()),
+    return {context_.transport.RankName(context_.transport.rank()),
             [&leaf](const Arithmetic& arithmetic, const Transport& wire) {
               return RoomOf(leaf, wire, arithmetic);
             },

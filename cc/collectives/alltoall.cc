@@ -68,10 +68,10 @@ Counts CheckedSplits(const AlltoallTensors& tensors, Transport& transport) {
     Deal deal = DealOf(counts, num_tensors);
     const std::string fault = Fault(deal, size);
     if (!fault.empty()) {
-      RefuseOnAllRanks(transport.rank(), "Expected rows for each of " + std::to_string(size) +
-                                             " ranks. Received: rank " +
-                                             std::to_string(splits.size()) + " passed " + fault +
-                                             ".");
+      RefuseOnAllRanks(transport, "Expected rows for each of " + std::to_string(size) +
+                                      " ranks. Received: " +
+                                      transport.RankName(static_cast<int>(splits.size())) +
+                                      " passed " + fault + ".");
     }
     if (deal.splits.empty()) deal.splits.assign(size, deal.num_rows[0] / size);
     splits.push_back(std::move(deal.splits));

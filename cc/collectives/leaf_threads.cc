@@ -1,13 +1,21 @@
 #include "cc/collectives/leaf_threads.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 
+#include "cc/core/backoff.h"
 #include "cc/core/default_floats.h"
 #include "cc/core/error.h"
 #include "cc/core/threads.h"
 
 namespace adasum {
+namespace {
+
+// Between two looks for an interrupt.
+constexpr std::chrono::milliseconds kLook{50};
+
+}  // namespace
 
 LeafThreads::~LeafThreads() {
   {
@@ -36,11 +44,21 @@ void LeafThreads::ForEach(ThreadHub* hub, const std::function<void(int)>& body) 
   }
   if (hub->size() > 1) begun_.notify_all();
   Run(0);
-  std::unique_lock<std::mutex> lock(mutex_);
-  finished_.wait(lock, [this] { return num_running_ == 0; });
+  AwaitOthers();
+  std::lock_guard<std::mutex> lock(mutex_);
   body_ = nullptr;
   waits_.cancellation.SetLeafFailed(false);
   if (first_) std::rethrow_exception(std::exchange(first_, nullptr));
+}
+
+void LeafThreads::AwaitOthers() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Only the caller's thread hears of a Ctrl-C.
+  while (!finished_.wait_for(lock, kLook, [this] { return num_running_ == 0; })) {
+    lock.unlock();
+    if (IsInterrupted()) Fail(std::make_exception_ptr(InterruptedError()));
+    lock.lock();
+  }
 }
 
 void LeafThreads::Loop(int leaf) {
@@ -63,13 +81,17 @@ void LeafThreads::Run(int leaf) {
   try {
     (*body_)(leaf);
   } catch (...) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (!first_) first_ = std::current_exception();
-      waits_.cancellation.SetLeafFailed(true);
-    }
-    hub_->Wake();
+    Fail(std::current_exception());
   }
+}
+
+void LeafThreads::Fail(std::exception_ptr error) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!first_) first_ = std::move(error);
+    waits_.cancellation.SetLeafFailed(true);
+  }
+  hub_->Wake();
 }
 
 }  // namespace adasum

@@ -36,6 +36,10 @@ class LeafThreads {
  private:
   void Loop(int leaf);
   void Run(int leaf);
+  // Returns when the other leaves have; if the user interrupts that, it is an error of this one.
+  void AwaitOthers();
+  // A leaf's error: the others' waits end.
+  void Fail(std::exception_ptr error);
 
   WaitControl& waits_;
   std::mutex mutex_;

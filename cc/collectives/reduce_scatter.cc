@@ -108,10 +108,10 @@ const Reduction& CheckedReduction(const std::string& name) {
                   ", which looks at whole tensors. Use allreduce and slice its result.");
 }
 
-void RefuseScalars(const std::vector<ScatteredTensor>& tensors, int rank) {
+void RefuseScalars(const std::vector<ScatteredTensor>& tensors, const Transport& transport) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].num_rows != kScalar) continue;
-    RefuseOnAllRanks(rank,
+    RefuseOnAllRanks(transport,
                      "Expected tensors of at least one dimension, whose rows are scattered. "
                      "Received: scalars as tensor " +
                          std::to_string(i) + ". Use allreduce.");
@@ -142,7 +142,7 @@ Request ReduceScatterRequest(ReduceScatterTensors tensors) {
   const Reduction& reduction = CheckedReduction(tensors.reduction);
   RequestKey key(tensors.name, Signature(tensors));
   auto run = [tensors = std::move(tensors), &reduction](RequestContext& context) {
-    RefuseScalars(tensors.tensors, context.transport.rank());
+    RefuseScalars(tensors.tensors, context.transport);
     Scattering(tensors, reduction, context).Run();
   };
   return {std::move(key), std::move(run), nullptr};

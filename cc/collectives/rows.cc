@@ -41,17 +41,19 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     for (size_t i = 0; i < num_tensors; ++i) {
       if (counts[rank][i] <= kMostRows) continue;
-      RefuseOnAllRanks(transport.rank(),
+      RefuseOnAllRanks(transport,
                        "Expected at most " + std::to_string(kMostRows) +
                            " rows in a tensor. Received: " + std::to_string(counts[rank][i]) +
-                           " on rank " + std::to_string(rank) + ". Pass it in parts.");
+                           " on " + transport.RankName(static_cast<int>(rank)) +
+                           ". Pass it in parts.");
     }
   }
   return counts;
 }
 
-void RefuseOnAllRanks(int rank, const std::string& message) {
-  throw Error::Common(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + message);
+void RefuseOnAllRanks(const Transport& transport, const std::string& message) {
+  throw Error::Common(ErrorCode::kInvalidArgument,
+                      transport.RankName(transport.rank()) + ": " + message);
 }
 
 }  // namespace adasum

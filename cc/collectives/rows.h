@@ -35,7 +35,7 @@ Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine);
 Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size_t num_tensors);
 
 // Collective. Throws InvalidArgument on all ranks, with "rank r" and `message`, common.
-[[noreturn]] void RefuseOnAllRanks(int rank, const std::string& message);
+[[noreturn]] void RefuseOnAllRanks(const Transport& transport, const std::string& message);
 
 }  // namespace adasum
 

@@ -96,11 +96,11 @@ void SparseDeal::Agree() {
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].empty()) RefuseBytes(static_cast<int>(rank), "rows or a fault", "nothing");
     if (texts[rank][0] == kFault) {
-      RefuseOnAllRanks(transport_.rank(),
+      RefuseOnAllRanks(transport_,
                        "Expected rows with an index each, of the rows that the tensor has. "
-                       "Received: rank " +
-                           std::to_string(rank) + " passed " + texts[rank].substr(1) +
-                           ". Correct the indices there.");
+                       "Received: " +
+                           transport_.RankName(static_cast<int>(rank)) + " passed " +
+                           texts[rank].substr(1) + ". Correct the indices there.");
     }
   }
   for (size_t rank = 0; rank < texts.size(); ++rank) {

@@ -19,8 +19,8 @@ void TakeTogether(Transport& transport, const std::function<void()>& take,
   const std::vector<std::string> failures = GatherTexts(transport, failure);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
-    throw Error::Common(ErrorCode::kResourceExhausted,
-                        "rank " + std::to_string(rank) + ": " + before + failures[rank] + behind);
+    throw Error::Common(ErrorCode::kResourceExhausted, transport.RankName(static_cast<int>(rank)) +
+                                                           ": " + before + failures[rank] + behind);
   }
 }
 

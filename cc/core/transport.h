@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace adasum {
@@ -163,6 +164,8 @@ class Transport {
 
   // What errors call the peer: its rank in the world, which a group may number anew.
   virtual int WorldRank(int peer) const { return peer; }
+  // "rank 3", with that number.
+  std::string RankName(int peer) const { return "rank " + std::to_string(WorldRank(peer)); }
 
   // Whether bytes handed to Exchange have to lie in Workspace memory, or where Locate finds them;
   // the same on all ranks. Which peers read them there, CanRead says.

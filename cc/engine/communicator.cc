@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "cc/core/default_floats.h"
@@ -27,19 +28,23 @@ constexpr auto kSleepAfterLong = std::chrono::milliseconds(10);
 
 // Runs a request; nothing but Error leaves.
 std::optional<Error> Run(const Request& request, RequestContext context) {
+  const auto named = [&](const std::string& text) {
+    return context.transport.RankName(context.transport.rank()) + ": " + text;
+  };
   try {
     request.run(context);
     return std::nullopt;
   } catch (const Error& error) {
-    return error;
+    const bool is_named = std::string_view(error.what()).substr(0, 5) == "rank ";
+    if (error.code() != ErrorCode::kInternal || is_named) return error;
+    return Error(ErrorCode::kInternal, named(error.what()));
   } catch (const std::bad_alloc&) {
     return Error(ErrorCode::kResourceExhausted,
-                 "rank " + std::to_string(context.transport.rank()) + ": Expected memory for '" +
-                     request.key.name() +
-                     "'. Received: none from the system. Give the rank more memory, or reduce "
-                     "fewer or smaller tensors at a time.");
+                 named("Expected memory for '" + request.key.name() +
+                       "'. Received: none from the system. Give the rank more memory, or reduce "
+                       "fewer or smaller tensors at a time."));
   } catch (const std::exception& exception) {
-    return Error(ErrorCode::kInternal, exception.what());
+    return Error(ErrorCode::kInternal, named(exception.what()));
   }
 }
 
@@ -56,8 +61,7 @@ Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<T
       topology_(std::move(topology)),
       negotiation_(*waits_) {
   try {
-    thread_ =
-        StartThread("rank " + std::to_string(transport_->WorldRank(rank_)), [this] { Loop(); });
+    thread_ = StartThread(transport_->RankName(rank_), [this] { Loop(); });
   } catch (const Error&) {
     transport_->Leave();  // the others may have their end of this group
     throw;
@@ -244,8 +248,8 @@ void Communicator::Execute(const Decision& decision) {
   const Request request = Take(decision.index);
   std::optional<Error> error;
   if (decision.kind == Decision::Kind::kFail) {
-    error = Error(ErrorCode::kInvalidArgument,
-                  "rank " + std::to_string(rank_) + ": " + decision.message);
+    error =
+        Error(ErrorCode::kInvalidArgument, transport_->RankName(rank_) + ": " + decision.message);
   } else {
     error = CarryOut(request, decision.enclosed);
   }

@@ -39,6 +39,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   int rank() const { return rank_; }
+  // What errors call it.
+  int world_rank() const { return transport_->WorldRank(rank_); }
   int size() const { return size_; }
   const Topology& topology() const { return topology_; }
   const WaitControl& waits() const { return *waits_; }
@@ -117,7 +119,7 @@ class Communicator {
   // Whether others are in what the owner of the engine does, and would wait for it; under mutex_.
   bool OthersHaveBegun() const { return is_owned_ && (is_joining_ || queue_.has_under_way()); }
   // Throws unless this is the process that made the communicator.
-  void CheckHome() const { home_.Check(rank_); }
+  void CheckHome() const { home_.Check(world_rank()); }
   // For the owner of the engine, or when there can be none any more.
   void FailAll(const Error& error, Standing standing = Standing::kScattered);
   Error ClosedError() const;

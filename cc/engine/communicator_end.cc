@@ -18,7 +18,7 @@ constexpr double kShutdownSeconds = 2;
 
 Error Communicator::ClosedError() const {
   return Error(ErrorCode::kUnavailable,
-               "rank " + std::to_string(rank_) +
+               transport_->RankName(rank_) +
                    ": Expected an open communicator. Received: one that was closed, by close(), by "
                    "MPI_Finalize, or because the process ends. Make another one by split().");
 }

@@ -55,8 +55,8 @@ Digest ShutdownNoticeOf(int rank, ShutdownReason reason) {
   return {0, 2 * static_cast<uint64_t>(rank) + (reason == ShutdownReason::kClosed)};
 }
 bool IsShutdownNotice(const Digest& digest) { return digest[0] == 0; }
-std::string DescribeShutdown(const Digest& notice) {
-  return "rank " + std::to_string(notice[1] / 2) +
+std::string DescribeShutdown(const Transport& transport, const Digest& notice) {
+  return transport.RankName(static_cast<int>(notice[1] / 2)) +
          (notice[1] % 2 ? " has closed this communicator" : " has ended");
 }
 
@@ -68,10 +68,12 @@ const RequestKey* FindName(const std::vector<RequestKey>& pending, const std::st
 }
 
 // "rank 0 passed A; ranks 1, 2 passed B", ranks with the same text together.
-std::string Describe(const std::vector<std::string>& of_rank) {
-  std::map<std::string, std::vector<size_t>> ranks_with;
-  for (size_t rank = 0; rank < of_rank.size(); ++rank) ranks_with[of_rank[rank]].push_back(rank);
-  std::vector<std::pair<std::vector<size_t>, std::string>> groups;
+std::string Describe(const Transport& transport, const std::vector<std::string>& of_rank) {
+  std::map<std::string, std::vector<int>> ranks_with;
+  for (size_t rank = 0; rank < of_rank.size(); ++rank) {
+    ranks_with[of_rank[rank]].push_back(transport.WorldRank(static_cast<int>(rank)));
+  }
+  std::vector<std::pair<std::vector<int>, std::string>> groups;
   for (const auto& [text, ranks] : ranks_with) groups.push_back({ranks, text});
   std::sort(groups.begin(), groups.end());
   std::string out;
@@ -83,17 +85,19 @@ std::string Describe(const std::vector<std::string>& of_rank) {
   return out;
 }
 
-std::string DescribeUnlike(const std::vector<RankState>& ranks, const std::string& name) {
+std::string DescribeUnlike(const Transport& transport, const std::vector<RankState>& ranks,
+                           const std::string& name) {
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
     of_rank.push_back(FindName(state.pending, name)->signature());
   }
   return "Expected '" + name +
-         "' to be the same operation on every rank. Received: " + Describe(of_rank) +
+         "' to be the same operation on every rank. Received: " + Describe(transport, of_rank) +
          ". Make the ranks pass equal dtypes, shapes and counts.";
 }
 
-std::string DescribeStrangers(const std::vector<RankState>& ranks, double seconds) {
+std::string DescribeStrangers(const Transport& transport, const std::vector<RankState>& ranks,
+                              double seconds) {
   std::vector<std::string> of_rank;
   for (const RankState& state : ranks) {
     const RequestKey& first = state.pending.front();
@@ -101,18 +105,18 @@ std::string DescribeStrangers(const std::vector<RankState>& ranks, double second
     of_rank.push_back(name + first.signature());
   }
   return "Expected all ranks to come to the same operation, waited " + InSeconds(seconds) +
-         ". Received: " + Describe(of_rank) +
+         ". Received: " + Describe(transport, of_rank) +
          ". Each waits there for the others. Make every rank issue the same named operations (in "
          "any order): no rank may read a metric, stop training, leave fit by an exception that it "
          "catches, or run out of batches by itself.";
 }
 
-std::string DescribeMissing(int rank, const RequestKey& first, size_t num_pending,
+std::string DescribeMissing(const Transport& transport, const RequestKey& first, size_t num_pending,
                             const Digest& notice) {
   std::string others =
       num_pending == 1 ? "" : ", the first of " + std::to_string(num_pending) + " that wait here";
-  return "rank " + std::to_string(rank) + ": Expected all ranks to take part in '" + first.name() +
-         "'" + others + ". Received: " + DescribeShutdown(notice) +
+  return transport.RankName(transport.rank()) + ": Expected all ranks to take part in '" +
+         first.name() + "'" + others + ". Received: " + DescribeShutdown(transport, notice) +
          ". Make all ranks run the same number of operations, so that none stops training or runs "
          "out of batches by itself, or end one that fails by an exception.";
 }
@@ -184,7 +188,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
   if (IsShutdownNotice(all.least)) {
     return {Decision::Kind::kShutdown,
             0,
-            DescribeMissing(transport.rank(), first, pending().size(), all.least),
+            DescribeMissing(transport, first, pending().size(), all.least),
             {}};
   }
   if (all.least == all.greatest) {
@@ -212,13 +216,16 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
       return FindName(state.pending, common->name())->signature() == common->signature();
     });
     if (alike) return {Decision::Kind::kRun, index, "", {}};
-    return {Decision::Kind::kFail, index, DescribeUnlike(ranks, common->name()), {}};
+    return {Decision::Kind::kFail, index, DescribeUnlike(transport, ranks, common->name()), {}};
   }
   bool expired = std::any_of(ranks.begin(), ranks.end(),
                              [](const RankState& state) { return state.has_expired; });
   if (!expired) return {Decision::Kind::kLookAgain, 0, "", {}};
   differing_since_ = {};
-  return {Decision::Kind::kFail, 0, DescribeStrangers(ranks, waits_.timeouts.mismatch_seconds), {}};
+  return {Decision::Kind::kFail,
+          0,
+          DescribeStrangers(transport, ranks, waits_.timeouts.mismatch_seconds),
+          {}};
 }
 
 bool Negotiation::HasExpired() {

@@ -6,6 +6,7 @@
 #endif
 #include "cc/ops/kept_tensors.h"
 #include "cc/ops/replica_counts.h"
+#include "cc/ops/replica_shapes.h"
 #include "cc/ops/shapes.h"
 #include "cc/ops/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -45,7 +46,9 @@ class AllreduceOp : public AsyncOpKernel {
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
     std::shared_ptr<Group> group;
     OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
-    OP_REQUIRES_OK_ASYNC(context, CheckReplicas(context), done);
+    OP_REQUIRES_OK_ASYNC(
+        context,
+        CheckReplicaShapes(context, group->communicator(), num_inputs_, num_tensors_, name_), done);
     OP_REQUIRES_OK_ASYNC(
         context, replica_counts_.Check(group->communicator(), num_inputs_ / num_tensors_), done);
     AllreduceTensors tensors{name_, reduction_, ToDType(input_type(1)), {},
@@ -77,20 +80,6 @@ class AllreduceOp : public AsyncOpKernel {
   }
 
  private:
-  // All replicas of this process must agree on shapes before any other process hears of them.
-  absl::Status CheckReplicas(OpKernelContext* context) const {
-    for (int i = num_tensors_; i < num_inputs_; ++i) {
-      const auto& first = context->input(1 + i % num_tensors_).shape();
-      const auto& shape = context->input(1 + i).shape();
-      if (shape == first) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected tensor ", i % num_tensors_, " of '", name_, "' to have shape ",
-                       first.DebugString(), " on every replica. Received: ", shape.DebugString(),
-                       " on replica ", i / num_tensors_, "."));
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status Collect(OpKernelContext* context, AllreduceTensors* tensors) const {
     for (int i = 0; i < num_inputs_; ++i) {
       if (i % num_tensors_ == 0) tensors->inputs.emplace_back();

@@ -20,7 +20,8 @@ class BroadcastOp : public RequestOp {
                                       const Communicator& communicator) const override {
     if (root_ < 0 || root_ >= communicator.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("Expected a root in [0, ", communicator.size(), "). Received: ", root_));
+          absl::StrCat("rank ", communicator.world_rank(), ": Expected a root in [0, ",
+                       communicator.size(), "). Received: ", root_, ". Pass a rank of the group."));
     }
     const bool is_root = root_ == communicator.rank();
     BroadcastTensors tensors{name(), "", static_cast<int>(root_), {}, {}};

@@ -5,6 +5,7 @@
 #include "cc/collectives/compressed_allreduce.h"
 #include "cc/ops/dtypes.h"
 #include "cc/ops/replica_counts.h"
+#include "cc/ops/replica_shapes.h"
 #include "cc/ops/request_op.h"
 #include "cc/ops/shapes.h"
 #include "tensorflow/core/framework/resource_mgr.h"
@@ -61,7 +62,8 @@ class CompressedAllreduceOp : public RequestOp {
   absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
                                       const Communicator& communicator) const override {
     CompressedTensors tensors{name(), reduction_, codec_, ToDType(context->input_dtype(1))};
-    TF_RETURN_IF_ERROR(CheckShapes(context));
+    TF_RETURN_IF_ERROR(
+        CheckReplicaShapes(context, communicator, num_inputs_, num_tensors_, name()));
     TF_RETURN_IF_ERROR(replica_counts_.Check(communicator, num_inputs_ / num_tensors_));
     tensors.replica_counts = replica_counts_.counts();
     for (int i = 0; i < num_inputs_; ++i) {
@@ -95,19 +97,6 @@ class CompressedAllreduceOp : public RequestOp {
     } catch (const Error& error) {
       return ToStatus(&error);
     }
-  }
-
-  absl::Status CheckShapes(OpKernelContext* context) const {
-    for (int i = 0; i < num_inputs_; ++i) {
-      const auto& first = context->input(1 + i % num_tensors_).shape();
-      const auto& shape = context->input(1 + i).shape();
-      if (shape == first) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected tensor ", i % num_tensors_, " of '", name(), "' to have shape ",
-                       first.DebugString(), " on every replica. Received: ", shape.DebugString(),
-                       " on replica ", i / num_tensors_, "."));
-    }
-    return absl::OkStatus();
   }
 
   absl::Status CheckResidual(OpKernelContext* context, int i, const Tensor& residual,

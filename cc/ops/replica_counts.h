@@ -28,10 +28,10 @@ class ReplicaCounts {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", communicator.rank(), ": Expected the number of replicas, 1 at least, of each of ",
-        communicator.size(), " ranks, with ", num_replicas, " for rank ", communicator.rank(),
-        ". Received: [", absl::StrJoin(counts_, ", "),
-        "]. Pass the numbers of all ranks on each."));
+        "rank ", communicator.world_rank(),
+        ": Expected the number of replicas, 1 at least, of each of ", communicator.size(),
+        " ranks, with ", num_replicas, " for rank ", communicator.rank(), ". Received: [",
+        absl::StrJoin(counts_, ", "), "]. Pass the numbers of all ranks on each."));
   }
 
   // Empty where all have as many, whether or not they were passed: then it is the same request.

@@ -20,15 +20,17 @@ class UploadsOp : public RequestOp {
 
  private:
   absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+                                      const Communicator& communicator) const override {
     UploadTensors tensors;
     tensors.name = name();
     tensors.dtype = ToDType(input_type(2));
     const Tensor& uploads = context->input(1);
     if (uploads.NumElements() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Expected one bool, whether this rank uploads. Received: a tensor of shape ",
-                       uploads.shape().DebugString(), "."));
+      return absl::InvalidArgumentError(absl::StrCat("rank ", communicator.world_rank(),
+                                                     ": Expected one bool, whether this rank "
+                                                     "uploads. Received: a tensor of shape ",
+                                                     uploads.shape().DebugString(),
+                                                     ". Pass a scalar."));
     }
     tensors.uploads = uploads.flat<bool>()(0);
     for (int i = 0; i < num_tensors_; ++i) {

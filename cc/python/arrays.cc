@@ -8,6 +8,7 @@
 
 #include "cc/collectives/allreduce.h"
 #include "cc/collectives/reduction_spec.h"
+#include "cc/python/no_gil.h"
 
 namespace py = pybind11;
 
@@ -34,6 +35,9 @@ DType DTypeOf(const py::array& array) {
   }
   return ParseDType(py::str(dtype.attr("name")));
 }
+
+// numpy.ma.MaskedArray, whose mask no reduction looks at.
+PyTypeObject* masked_array = nullptr;
 
 [[noreturn]] void Refuse(int rank, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": " + why);
@@ -66,6 +70,11 @@ void Add(int rank, const py::handle& object, size_t number, AllreduceTensors* te
   if (!py::isinstance<py::array>(object)) {
     Refuse(rank, "Expected NumPy arrays. Received: " + std::string(py::str(py::type::of(object))) +
                      ". Pass np.asarray(x), which is then reduced in place.");
+  }
+  if (PyObject_TypeCheck(object.ptr(), masked_array)) {
+    throw py::type_error("rank " + std::to_string(rank) +
+                         ": Expected arrays whose elements all count. Received: a masked array. "
+                         "Pass array.filled(0), and reduce the mask by itself.");
   }
   auto array = py::reinterpret_borrow<py::array>(object);
   const std::string obstacle = Obstacle(array);
@@ -113,6 +122,11 @@ void CheckApart(int rank, const AllreduceTensors& tensors) {
 
 }  // namespace
 
+void FindMaskedArrays() {
+  const py::object type = py::module_::import("numpy.ma").attr("MaskedArray");
+  masked_array = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+}
+
 void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
                      const std::string& reduction, const std::string& name) {
   const bool is_none = arrays.empty();
@@ -120,7 +134,7 @@ void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
   // A rank without arrays takes part by one without elements: ranks that have some hear of it, and
   // don't meet its next call.
   const size_t count = is_none ? 1 : arrays.size();
-  const int rank = communicator.rank();
+  const int rank = communicator.world_rank();
   // Its vectors keep their memory from call to call: to take it anew takes as long as a message.
   thread_local AllreduceTensors tensors{"", "", DType::kFloat32, {}, {{}}, {}};
   tensors.name = name;
@@ -136,7 +150,7 @@ void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
   for (size_t i = 0; i < arrays.size(); ++i) Add(rank, arrays[i], i, &tensors);
   CheckApart(rank, tensors);
   ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", tensors.dtype); });
-  py::gil_scoped_release no_lock;
+  const NoGil no_gil;
   AllreduceAndWait(communicator, tensors);
 }
 

@@ -10,6 +10,9 @@
 
 namespace adasum {
 
+// Before the first AllreduceArrays; with the interpreter's lock.
+void FindMaskedArrays();
+
 // Reduces an array, or a list of arrays of one dtype, over all ranks, on the calling thread and
 // without the interpreter's lock. Throws Error.
 void AllreduceArrays(Communicator& communicator, const pybind11::tuple& arrays,

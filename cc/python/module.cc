@@ -20,6 +20,7 @@
 #include "cc/python/arena_arrays.h"
 #include "cc/python/arrays.h"
 #include "cc/python/interrupts.h"
+#include "cc/python/no_gil.h"
 #include "cc/reductions/reduction.h"
 
 namespace py = pybind11;
@@ -164,8 +165,9 @@ void TranslateError(std::exception_ptr pointer) {
 
 PYBIND11_MODULE(_native, module) {
   py::register_exception_translator(&TranslateError);
-  using NoGil = py::call_guard<py::gil_scoped_release>;
+  using NoGil = py::call_guard<adasum::NoGil>;
   WatchInterrupts();
+  FindMaskedArrays();
   // After everything of Python's, as mpi4py does it; native.py asks it not to: in a forked child it
   // would wait for ever.
   if (Py_AtExit(&EndMpi) != 0) throw py::import_error("Py_AtExit has no room for another function");
@@ -184,7 +186,7 @@ PYBIND11_MODULE(_native, module) {
       .def("close",
            [](PyCommunicator& self) {
              {
-               const py::gil_scoped_release release;
+               const adasum::NoGil no_gil;
                self.Close();
              }
              RaiseInterrupt();  // which may have ended a wait there
@@ -254,6 +256,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("mpi_contexts_in_use", &MpiContextsInUse);
   DefineArena(module);
   module.def("shutdown_all", &ShutdownAll, NoGil());
+  module.def("park_other_threads", &ParkOtherThreads);
   module.def("raise_interrupt", &RaiseInterrupt);
 }
 

@@ -15,7 +15,12 @@ namespace adasum {
 namespace {
 
 [[noreturn]] void ThrowErrno(const std::string& call) {
-  throw Error(ErrorCode::kInternal, call + ": " + std::strerror(errno));
+  const bool is_short = errno == ENOMEM || errno == ENOSPC || errno == EFBIG;
+  throw Error(ErrorCode::kInternal,
+              call + ": " + std::strerror(errno) +
+                  (is_short ? ". Give the rank more memory, or longer files (ulimit -f), or set "
+                              "TF_ADASUM_SHARED_MEMORY=0."
+                            : ""));
 }
 
 // Above the numbers that programs close without having opened them, such as those of a daemon.

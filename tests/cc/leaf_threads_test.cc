@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cc/collectives/simulate.h"
+#include "cc/core/backoff.h"
 #include "cc/transport/thread_transport.h"
 #include "tests/cc/check.h"
 #include "tests/cc/ranks.h"
@@ -110,6 +111,31 @@ TEST(ReplicaThatFailsEndsTheWaitsOfTheOthers) {
       CHECK_EQ(num_ended.load(), 2 * num_ranks);
     }
   }
+}
+
+// Python's main thread is one, and replicas but the first have others.
+thread_local bool is_interrupted = false;
+
+// The first replica is done, and the caller waits for one that waits for the other rank.
+TEST(InterruptEndsTheWaitForOtherReplicas) {
+  Ranks ranks(Wire::kThreads, 2, 3600, 3600);
+  SetInterruptQuestion([] { return is_interrupted; });
+  std::atomic<bool> is_ended{false};
+  ForEachRank(2, [&](int rank) {
+    const Ending ending = RunOnReplicas(ranks[rank], 2, [&](int replica, Transport& transport) {
+      if (rank == 0 && replica == 0) is_interrupted = true;
+      if (replica == 0) return;
+      if (rank == 1) {
+        while (!is_ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return;
+      }
+      char received;
+      transport.SendRecv({2, nullptr, 0}, {3, &received, 1});
+    });
+    if (rank == 0) CHECK_TRUE(Is(ending, ErrorCode::kInterrupted));
+    if (rank == 0) is_ended = true;
+  });
+  SetInterruptQuestion(nullptr);
 }
 
 TEST(ThreadThatCannotBeHadIsAnError) {

@@ -64,6 +64,29 @@ def test_a_wait_in_a_group_names_the_rank_of_the_world(tmp_path):
     assert all("for rank 2, which said nothing" in text for _, _, text in said)
 
 
+CLOSING = """
+group = world.split(0 if world.rank > 0 else None)
+unlike = world.split(0 if world.rank > 0 else None)
+if world.rank > 0:
+    say(lambda: unlike.allreduce_arrays(np.ones(world.rank), "sum", "total"))
+if world.rank == 2:
+    group.close()
+    say(lambda: total(group))
+elif world.rank == 1:
+    say(lambda: total(group))
+"""
+
+
+def test_other_errors_of_a_group_name_the_rank_of_the_world_too(tmp_path):
+    said = [(rank, text) for rank, _, text in _said(tmp_path, CLOSING)]
+    unlike = "rank 1 passed allreduce(sum) of 1 float64 tensors [1]; rank 2 passed "
+    assert [unlike in text for _, text in said].count(True) == 2, said
+    for rank in (1, 2):
+        (text,) = (text for of, text in said if of == rank and unlike not in text)
+        assert f" rank {rank}: " in text
+        assert rank == 2 or "Received: rank 2 has closed this communicator" in text
+
+
 LACKING = """
 total(world)
 world.split(0).close()

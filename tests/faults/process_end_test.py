@@ -151,13 +151,18 @@ def test_finalized_mpi_closes_communicators(tmp_path):
 
 # Rank 0 waits for rank 1, which does not come, in communicators that break by it.
 INTERRUPTED = """
+variable = tf.Variable(tf.ones([3]))
+
 waits = {
     "arrays": lambda part: total(part),
     "eager": lambda part: adasum.allreduce(tf.ones([3]), "sum", part),
     "split": lambda part: part.split(0),
+    "gradient": lambda part: tape.gradient(result, variable),
 }
 for name, wait in waits.items():
     part = world.split(0)
+    with tf.GradientTape() as tape:
+        result = adasum.allreduce(variable, "sum", part)
     if world.rank == 0:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
@@ -175,11 +180,11 @@ for name, wait in waits.items():
 
 def test_ctrl_c_ends_a_wait(tmp_path):
     said = _launch(tmp_path, INTERRUPTED).splitlines()
-    waits = ("arrays", "eager", "split")
+    waits = ("arrays", "eager", "split", "gradient")
     assert [line for line in said if line.startswith("INTERRUPTED")] == [
         f"INTERRUPTED {name}" for name in waits
     ], said
-    assert said.count("BROKEN") == 3
+    assert said.count("BROKEN") == 4
 
 
 # SIGINT while the main thread waits, and carries out what another thread waits for, or the other
@@ -259,6 +264,48 @@ def test_a_rank_that_ends_in_the_midst_of_a_wait_is_not_waited_for(tmp_path, sha
     said = _launch(tmp_path, LEAVING, TF_ADASUM_SHARED_MEMORY=shared_memory)
     (line,) = re.findall("^SAID (.*)$", said, re.MULTILINE)
     assert "for rank 0, which takes part in nothing more" in line
+
+
+# Rank 0 ends while daemon threads of it are in the library, and rank 1 goes on for a while.
+LOOPING = """
+def loop():
+    while True:
+        adasum.simulate([np.ones(1000), np.ones(1000)])
+
+if world.rank == 0:
+    for _ in range(4):
+        threading.Thread(target=loop, daemon=True).start()
+else:
+    time.sleep(2)
+    print("RIGHT", flush=True)
+"""
+
+
+def test_daemon_threads_in_the_library_do_not_abort_the_end(tmp_path):
+    assert "RIGHT" in _launch(tmp_path, LOOPING).splitlines()
+
+
+# A thread of rank 0 keeps the interpreter's lock for longer than a wait may take, while the main
+# thread is in an exchange.
+KEEPING = """
+import ctypes
+keep = ctypes.PyDLL(None).sleep
+total()
+if world.rank == 0:
+    threading.Timer(0.5, keep, [20]).start()
+else:
+    time.sleep(2)
+array = np.ones(10**6)
+adasum.allreduce_arrays(array, "sum")
+assert array[0] == 2
+print("RIGHT", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_an_exchange_needs_no_lock_of_the_interpreter(tmp_path):
+    said = _launch(tmp_path, KEEPING, TF_ADASUM_TIMEOUT_SECONDS="8").splitlines()
+    assert said.count("RIGHT") == 2
 
 
 EVALUATING = """

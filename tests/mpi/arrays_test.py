@@ -124,8 +124,9 @@ def test_no_arrays_at_all_and_no_name():
 def test_masked_arrays_are_refused(wrap):
     """What is hidden would be added up, too."""
     masked = np.ma.array([1.0, 2.0], mask=[False, True])
-    with pytest.raises(TypeError, match="a masked array"):
-        adasum.allreduce_arrays(wrap(masked))
+    for allreduce_arrays in (adasum.allreduce_arrays, adasum.world().allreduce_arrays):
+        with pytest.raises(TypeError, match=f"rank {adasum.rank()}: .* a masked array"):
+            allreduce_arrays(wrap(masked))
 
 
 def test_ranks_that_differ_are_told_so():

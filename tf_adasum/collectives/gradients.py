@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import native
+from tf_adasum.collectives.operations import interruptible
 from tf_adasum.collectives.refusals import refusal
 
 
@@ -54,7 +55,7 @@ def _of_allreduce(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     if not dtype.is_floating:
         return [None] * len(op.inputs)
     name = _text(op.get_attr("tensor_name")) or f"an allreduce({reduction}) of {dtype.name}"
-    with tf.device(handle.device):
+    with interruptible(), tf.device(handle.device):
         reduced = native.ops.adasum_allreduce(
             handle,
             [tf.convert_to_tensor(gradient) for gradient in upstream],
@@ -113,7 +114,7 @@ def _of_alltoall(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     if not chosen:
         return gradients
     name = _text(op.get_attr("tensor_name")) or "an alltoall"
-    with tf.device(handle.device):
+    with interruptible(), tf.device(handle.device):
         returned, _ = native.ops.adasum_alltoall(
             handle,
             op.outputs[-1],
@@ -136,7 +137,7 @@ def _of_reduce_scatter(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     if not inputs[0].dtype.is_floating:
         return [None] * len(op.inputs)
     name = _text(op.get_attr("tensor_name")) or f"a reduce_scatter({reduction})"
-    with tf.device(handle.device):
+    with interruptible(), tf.device(handle.device):
         gathered, _ = native.ops.adasum_allgather(
             handle,
             [tf.convert_to_tensor(gradient) for gradient in upstream],
@@ -154,7 +155,7 @@ def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tenso
     sums: list[Any] = [None] * len(dense)
     for dtype in dict.fromkeys(tensor.dtype for tensor in dense):
         chosen = [i for i, tensor in enumerate(dense) if tensor.dtype == dtype]
-        with tf.device(handle.device):
+        with interruptible(), tf.device(handle.device):
             reduced = native.ops.adasum_allreduce(
                 handle,
                 [_real(dense[i]) for i in chosen],

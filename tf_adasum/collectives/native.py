@@ -1,5 +1,6 @@
 """The shared library of C++ ops and the pybind11 module inside it: the only file that knows it."""
 
+import atexit
 import os
 
 import tensorflow as tf
@@ -49,6 +50,9 @@ _PATH = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native.so")
 ops = tf.load_op_library(_PATH)
 
 from tf_adasum import _native as lib  # noqa: E402  (see above)
+
+# After all other functions of atexit: what is registered first is called last.
+atexit.register(lib.park_other_threads)
 
 # Whether the library has kernels for GPUs.
 HAS_CUDA = bool(_build_info.CUDA_VERSION)
