@@ -106,7 +106,7 @@ TEST(ReplicaThatFailsEndsTheWaitsOfTheOthers) {
             throw;
           }
         });
-        CHECK_EQ(Describe(ending), "Internal: out of luck");
+        CHECK_EQ(Describe(ending), "Internal: rank " + std::to_string(rank) + ": out of luck");
       });
       CHECK_EQ(num_ended.load(), 2 * num_ranks);
     }
@@ -118,7 +118,7 @@ thread_local bool is_interrupted = false;
 
 // The first replica is done, and the caller waits for one that waits for the other rank.
 TEST(InterruptEndsTheWaitForOtherReplicas) {
-  Ranks ranks(Wire::kThreads, 2, 3600, 3600);
+  Ranks ranks(Wire::kSharedMemory, 2, 3600, 3600);
   SetInterruptQuestion([] { return is_interrupted; });
   std::atomic<bool> is_ended{false};
   ForEachRank(2, [&](int rank) {

@@ -79,7 +79,7 @@ elif world.rank == 1:
 
 def test_other_errors_of_a_group_name_the_rank_of_the_world_too(tmp_path):
     said = [(rank, text) for rank, _, text in _said(tmp_path, CLOSING)]
-    unlike = "rank 1 passed allreduce(sum) of 1 float64 tensors [1]; rank 2 passed "
+    unlike = "float64 tensors [1] from 1 replicas; rank 2 passed allreduce(sum) of 1 "
     assert [unlike in text for _, text in said].count(True) == 2, said
     for rank in (1, 2):
         (text,) = (text for of, text in said if of == rank and unlike not in text)

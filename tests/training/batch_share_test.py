@@ -54,6 +54,19 @@ def test_means_are_the_steps_of_one_process(how, scales_loss, num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+@pytest.mark.parametrize("how", ["plain", "gradient", "delta"])
+def test_rows_of_a_step_that_overflows_do_not_count(how):
+    """The next batch is split otherwise: it has fewer rows than there are shares."""
+    x, y = examples(BATCH + 3)
+    replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)
+    model = model_under(replicas, how, scales_loss=True)
+    expected, _ = one_process(x[BATCH:], y[BATCH:], BATCH)
+    x[0] = np.inf
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    assert_near(model.get_weights(), expected)
+    assert_equal_on_ranks(model.trainable_variables)
+
+
 @pytest.mark.parametrize("how", ["plain", "gradient"])
 def test_batches_that_ranks_make_by_themselves_count_by_their_rows(how):
     replicas = strategy(1, reductions=[(".", "mean")], batch_share=SHARES)

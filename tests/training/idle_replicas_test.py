@@ -248,8 +248,8 @@ def test_statistics_and_sums_leave_idle_replicas_out(num_local):
         assert copies["calls"] == 2
         if has_rows[world().rank * num_local + local]:
             assert copies["reduced"] == pytest.approx(last.mean(), abs=1e-6)
-            moving = normalization.moving_mean.value.values[local].numpy()
-            np.testing.assert_allclose(moving, last.mean(axis=0), atol=1e-6)
+        moving = normalization.moving_mean.value.values[local].numpy()
+        np.testing.assert_allclose(moving, last.mean(axis=0), atol=1e-6)
     assert_equal_on_ranks(model.trainable_variables)
 
 

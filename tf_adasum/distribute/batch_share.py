@@ -63,6 +63,11 @@ class BatchShare:
         self._are_exchanged = [make_plain_zeros([], "bool") for _ in range(num_local)]
         for is_exchanged in self._are_exchanged:
             is_exchanged.assign(True)
+        # Both as they were before the step under way.
+        self._before = [
+            (make_plain_zeros([], "float32"), make_plain_zeros([], "bool"))
+            for _ in range(num_local)
+        ]
         self._steps = ReplicasFlag()
 
     @property
@@ -83,8 +88,11 @@ class BatchShare:
         """
         with tf.device("CPU:0"):
             own, is_exchanged = self._rows[replica], self._are_exchanged[replica]
+            rows_before, were_exchanged = self._before[replica]
             rows = tf.cast(num_rows, tf.float32)
-            own.assign(tf.where(is_exchanged.read_value(), 0.0, own.read_value()) + rows)
+            were_exchanged.assign(is_exchanged.read_value())
+            rows_before.assign(tf.where(is_exchanged.read_value(), 0.0, own.read_value()))
+            own.assign(rows_before.read_value() + rows)
             is_exchanged.assign(False)
             if self._times is not None and replica == 0:
                 self._times.begin(rows)
@@ -126,6 +134,19 @@ class BatchShare:
         """Is told what a step of this rank has computed, before it is exchanged."""
         if self._times is not None and self._steps.on:
             self._times.end(values)
+
+    def leave_out(self, replica: int, is_left_out: tf.Tensor) -> None:
+        """Lets the rows of a local replica's step not count if that is skipped, for an overflow.
+
+        In the replica's context; `is_left_out` is the same on all.
+        """
+        if not self._steps.on:
+            return
+        with tf.device("CPU:0"):
+            now = self._rows[replica], self._are_exchanged[replica]
+            for variable, before in zip(now, self._before[replica]):
+                kept = tf.where(is_left_out, before.read_value(), variable.read_value())
+                variable.assign(kept)
 
     def renew(self) -> None:
         """Takes the speeds that were measured since the last time for shares; collective.

@@ -8,6 +8,7 @@ all replicas, which a replica that left one out would not share any more.
 from __future__ import annotations
 
 import functools
+import threading
 
 import keras
 import tensorflow as tf
@@ -19,10 +20,24 @@ from tf_adasum.keras_hooks.replicas import replica_context_with_peers
 
 require_hooks(tf_values.DistributedVariable, "assign", "assign_add", "assign_sub")
 require_hooks(tf_values, "SyncOnReadVariable")
+require_hooks(keras.layers.BatchNormalization, "call")
 require_hooks(keras.layers.SpectralNormalization, "call")
 require_hooks(tensor_util, "is_tf_type")
 
 _Aggregation = tf.VariableAggregation
+
+
+class _Agreed(threading.local):
+    """What this thread's replica computes of all replicas' rows, and so as the others do.
+
+    Attributes:
+        ids: of the variables of the synchronized layers that are called.
+    """
+
+    ids: frozenset[int] = frozenset()
+
+
+_agreed = _Agreed()
 
 
 def install() -> None:
@@ -30,6 +45,7 @@ def install() -> None:
     for name in ("assign", "assign_add", "assign_sub"):
         _leave_out(name, keeps_old=name == "assign")
     _keep_spectral_normalization()
+    _keep_synchronized_normalization()
 
 
 def _leave_out(name: str, keeps_old: bool) -> None:
@@ -39,7 +55,8 @@ def _leave_out(name: str, keeps_old: bool) -> None:
     def assign(self, value, *args, **kwargs):
         context = replica_context_with_peers()
         is_idle = None if context is None else context.strategy.extended.idle.here()
-        if is_idle is not None and _is_statistic(self, value):
+        is_own = is_idle is not None and id(self) not in _agreed.ids
+        if is_own and _is_statistic(self, value):
             value = _counted(self, tf.cast(value, self.dtype), is_idle, context, keeps_old)
         return original(self, value, *args, **kwargs)
 
@@ -83,3 +100,20 @@ def _keep_spectral_normalization() -> None:
             return original(self, *args, **kwargs)
 
     keras.layers.SpectralNormalization.call = call
+
+
+def _keep_synchronized_normalization() -> None:
+    """Its sums leave the made-up row out; what it keeps of them stays equal on all replicas."""
+    original = keras.layers.BatchNormalization.call
+
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        outer = _agreed.ids
+        if self.synchronized:
+            _agreed.ids = outer.union(id(each.value) for each in self.non_trainable_variables)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _agreed.ids = outer
+
+    keras.layers.BatchNormalization.call = call

@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.replicas import replica_context_with_peers
+from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
 
 require_hooks(keras.optimizers.LossScaleOptimizer, "check_finite")
 
@@ -33,6 +33,9 @@ def install() -> None:
         num_broken = context.all_reduce(
             tf.distribute.ReduceOp.SUM, tf.cast(tf.logical_not(finite), tf.int32)
         )
-        return tf.equal(num_broken, 0)
+        are_finite = tf.equal(num_broken, 0)
+        if share is not None:
+            share.leave_out(local_replica(context), tf.logical_not(are_finite))
+        return are_finite
 
     keras.optimizers.LossScaleOptimizer.check_finite = check_finite_everywhere

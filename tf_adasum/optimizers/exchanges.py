@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
+from tf_adasum.collectives import reductions
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.optimizers.changed_rows import add_changed_rows, add_reduced, come_as_rows
@@ -46,11 +47,18 @@ class DeltaExchange(Exchange):
 
     def __init__(self) -> None:
         self._hands_changes = False
+        self._are_odd = True
         self._handed: HandedChanges | None = None
 
     @override
     def build(self, optimizer, variables):
-        self._hands_changes = hands_changes(class_before_wrap(optimizer))
+        self._hands_changes = self._are_odd and hands_changes(class_before_wrap(optimizer))
+
+    @override
+    def check_plan(self, rows, local_reduction):
+        super().check_plan(rows, local_reduction)
+        # Rules hand over what they subtract: the largest of that is not the largest change.
+        self._are_odd = all(reductions.ALL[row.reduction].is_odd for row in rows)
 
     @override
     def get_config(self) -> dict:

@@ -109,7 +109,6 @@ class LocalSteps(Exchange):
         """The K-th call ends the round; a rank with fewer steps takes them in its first calls."""
         # Weights that were loaded or set since the last round count as its start.
         tf.cond(tf.equal(self._taken.value, 0), lambda: self._begin(strategy), lambda: None)
-        self._decay_start(strategy)
         step()
         self._taken.assign_add(1)
         ended = self._taken.value >= self._count  # more where a smaller K goes on from a backup
@@ -123,6 +122,7 @@ class LocalSteps(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         rows = zip(variables, come_as_rows(strategy, grads))
         self._with_rows.update(id(variable) for variable, has_rows in rows if has_rows)
+        self._decay_start(strategy, variables)
         own_steps = self._own_steps(strategy)
         if own_steps == self._count:
             self._update(grads, variables, update, idle)
@@ -182,8 +182,11 @@ class LocalSteps(Exchange):
             reduce_changes(strategy, weights, starts, self.travels_as_rows(weights, have_rows))
         self._taken.assign(0)
 
-    def _decay_start(self, strategy):
-        """Keeps weight decay out of the change, where it could count once for every replica."""
+    def _decay_start(self, strategy, variables):
+        """Keeps weight decay out of the change, where it could count once for every replica.
+
+        Of the variables of the step alone: those without a gradient have not decayed.
+        """
         optimizer = self._optimizer
         if optimizer.weight_decay is None:
             return
@@ -192,8 +195,9 @@ class LocalSteps(Exchange):
             rate = tf.cast(optimizer.learning_rate, start.dtype)
             start.assign_sub(start * tf.cast(optimizer.weight_decay, start.dtype) * rate)
 
+        stepped = {id(variable) for variable in variables}
         for start, weight in self._pairs():
-            if optimizer._use_weight_decay(weight):
+            if id(weight) in stepped and optimizer._use_weight_decay(weight):
                 strategy.extended.update(start, decay, group=False)
 
     def _pairs(self):

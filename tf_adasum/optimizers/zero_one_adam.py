@@ -39,8 +39,9 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
         w <- w - (sum of the c) m / (sqrt(v) + e)
 
     K is 1 at F and doubles every `doubling_steps` steps, up to `most_local_steps`. Weights whose v
-    is zero stay. Small variables travel as they are. Residuals are kept by
-    `callbacks.BackupAndRestore`. With one replica nothing is exchanged.
+    is zero stay. With weight_decay D what earlier steps of a round moved decays with the weights:
+    each later one takes their c m_i in a_i times 1 - D r. Small variables travel as they are.
+    Residuals are kept by `callbacks.BackupAndRestore`. With one replica nothing is exchanged.
 
     Args:
         learning_rate: r, a float, a schedule, or a callable that returns it.

@@ -74,13 +74,10 @@ class ZeroOneExchange(LocalSteps):
     @override
     def around_step(self, strategy, step):
         is_local = self._optimizer.is_local()
-        tf.cond(is_local, lambda: self._before(strategy), lambda: None)
+        is_first = tf.logical_and(is_local, tf.equal(self._taken.value, 0))
+        tf.cond(is_first, lambda: self._begin(strategy), lambda: None)
         step()
         tf.cond(is_local, lambda: self._after(strategy), lambda: None)
-
-    def _before(self, strategy) -> None:
-        tf.cond(tf.equal(self._taken.value, 0), lambda: self._begin(strategy), lambda: None)
-        self._decay_start(strategy)
 
     def _after(self, strategy) -> None:
         self._taken.assign_add(1)

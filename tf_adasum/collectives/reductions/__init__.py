@@ -25,6 +25,7 @@ class Reduction:
             meet in the same tree as ranks; of their shape and dtype.
         divides_leaves: whether each of K micro-batches is divided by K first.
         on_gpu: whether tensors on a GPU are reduced there, if that is asked for.
+        is_odd: whether of minus all operands the result is minus what it was.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Reduction:
     combine_pair: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     divides_leaves: bool = False
     on_gpu: bool = True
+    is_odd: bool = True
 
 
 def _load() -> dict[str, Reduction]:

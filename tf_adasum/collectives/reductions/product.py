@@ -4,4 +4,6 @@ import tensorflow as tf
 
 from tf_adasum.collectives.reductions import Reduction
 
-REDUCTION = Reduction(name="product", floats_only=False, combine_pair=tf.multiply, on_gpu=False)
+REDUCTION = Reduction(
+    name="product", floats_only=False, combine_pair=tf.multiply, on_gpu=False, is_odd=False
+)
