@@ -1,5 +1,6 @@
 """allreduce_arrays on real ranks, against the NumPy reference and against allreduce, bit by bit."""
 
+import functools
 from contextlib import nullcontext
 
 import ml_dtypes
@@ -124,7 +125,8 @@ def test_no_arrays_at_all_and_no_name():
 def test_masked_arrays_are_refused(wrap):
     """What is hidden would be added up, too."""
     masked = np.ma.array([1.0, 2.0], mask=[False, True])
-    for allreduce_arrays in (adasum.allreduce_arrays, adasum.world().allreduce_arrays):
+    of_world = functools.partial(adasum.world().allreduce_arrays, reduction="sum", name="masked")
+    for allreduce_arrays in (adasum.allreduce_arrays, of_world):
         with pytest.raises(TypeError, match=f"rank {adasum.rank()}: .* a masked array"):
             allreduce_arrays(wrap(masked))
 
