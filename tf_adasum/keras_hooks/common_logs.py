@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, data_position
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -41,8 +41,11 @@ def _of_metrics(model: keras.Model, logs, original):
 
     Also where a `train_step` returns `{metric.name: metric.result() for metric in self.metrics}`,
     as Keras' guide has it: the compiled metrics are a dictionary in it, which Keras does not look
-    into.
+    into. And in an epoch that a resumed training has no step left of, which has no logs.
     """
+    progress = None if logs else data_position.of_begun_fit()
+    if progress is not None and progress.is_resumed:
+        logs = model.get_metrics_result()
     result = original(model, logs)
     is_ours = isinstance(model.distribute_strategy.extended, HookedExtended)
     is_nested = isinstance(logs, dict) and any(isinstance(each, dict) for each in logs.values())

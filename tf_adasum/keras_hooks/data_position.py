@@ -102,7 +102,12 @@ class Progress:
     Args:
         iterator: the epoch iterator of `fit`.
         shuffles: whether Keras shuffles.
+
+    Attributes:
+        is_resumed: whether another process made some of the steps of the epoch under way.
     """
+
+    is_resumed = False
 
     def __init__(self, iterator: TFEpochIterator, shuffles: bool):
         # Not a cycle: the end of `fit` ends its iterators, without a garbage collection.
@@ -179,6 +184,7 @@ class Progress:
             if self._reads_what_is_over:
                 self._repeat(position)
         self._begin = self._now()
+        self.is_resumed = first > 0
         return first
 
     def pass_over(self, number: int, iterator: Iterator) -> bool:
