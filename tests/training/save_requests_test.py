@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import types
 
@@ -91,3 +92,40 @@ def test_ranks_ask_each_other_once_a_second(monkeypatch):
         now[0] += 0.001 if batch < 64 else 0.5
         assert requests.after(1) == save_requests.Asked.NOTHING
     assert asked == [1, 3, 7, 15, 31, 63, 127, 129, 131]
+
+
+def _fork_and_end(ended):
+    """Adds how a child ends that is sent SIGTERM at once, and would end by itself later."""
+    child = os.fork()
+    if not child:
+        time.sleep(10)
+        os._exit(3)
+    os.kill(child, signal.SIGTERM)
+    ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def test_what_a_rank_has_forked_is_ended_by_sigterm():
+    """As a multiprocessing.Pool ends its own, early too; the rank hears on, with its handlers."""
+    requests, ended = save_requests.SaveRequests(None), []
+    requests.start()
+    try:
+        for _ in range(5):
+            _fork_and_end(ended)
+        thread = threading.Thread(target=_fork_and_end, args=[ended])
+        thread.start()
+        thread.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert requests.after(1) == save_requests.Asked.BACK_UP_AND_END
+    finally:
+        requests.stop()
+    assert ended == [-signal.SIGTERM] * 6
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_handler_that_is_set_later_stays():
+    requests = save_requests.SaveRequests(None)
+    requests.start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    requests.stop()
+    handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert handler == signal.SIG_IGN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import signal
+import threading
 import time
 from collections.abc import Mapping
 
@@ -54,7 +55,7 @@ class SaveRequests:
     def __init__(self, communicator: Communicator | None):
         self._communicator = communicator
         self._mine = Asked.NOTHING
-        self._previous: dict[signal.Signals, object] = {}
+        self._handlers: dict[signal.Signals, object] = {}
         self._interval = 1  # batches from one question to the next
         self._since = 0
         self._last = time.monotonic()
@@ -64,15 +65,21 @@ class SaveRequests:
         for number, asked in heard_signals().items():
             if signal.getsignal(number) is not signal.SIG_DFL:
                 continue
+            note = self._note(asked)
             try:
-                self._previous[number] = signal.signal(number, self._note(asked))
+                signal.signal(number, note)
             except ValueError:
                 return  # only the main thread may
+            self._handlers[number] = note
+            _hearing.add(self)
 
     def stop(self) -> None:
         """Hears no longer."""
-        while self._previous:
-            signal.signal(*self._previous.popitem())
+        _hearing.discard(self)
+        while self._handlers:
+            number, note = self._handlers.popitem()
+            if signal.getsignal(number) is note:  # and no handler that the program has set since
+                signal.signal(number, signal.SIG_DFL)
 
     def after(self, num_batches: int) -> Asked:
         """Returns what any rank was asked for, the same on all ranks; collective.
@@ -111,3 +118,35 @@ class SaveRequests:
             self._mine = max(self._mine, asked)
 
         return note
+
+
+class _Masks(threading.local):
+    """The signals that this thread held back before it forked; None if it hears as ever."""
+
+    before: set | None = None
+
+
+_hearing: set[SaveRequests] = set()
+_masks = _Masks()
+
+
+def _hold_back() -> None:
+    """What a child is sent before it has its handlers again is lost without this."""
+    if _hearing:
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, heard_signals())
+
+
+def _let_through() -> None:
+    before, _masks.before = _masks.before, None
+    if before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hear_nothing() -> None:
+    """A child that only notes a signal outlives it: a multiprocessing.Pool ends its own so."""
+    for requests_ in list(_hearing):
+        requests_.stop()
+    _let_through()
+
+
+os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_hear_nothing)
