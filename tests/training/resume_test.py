@@ -191,3 +191,45 @@ def test_a_callback_before_it_may_evaluate():
     resumed, data = begin()
     fit(resumed, data, evaluates, backup(folder))
     check_same(resumed, straight)
+
+
+class Anneal(keras.callbacks.Callback):
+    """Halves the rate when an epoch begins, and takes less and less of that in its batches."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._rate = 0.5 * float(self.model.optimizer.learning_rate.numpy())
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.model.optimizer.learning_rate = self._rate * (1 - 0.1 * batch)
+
+
+class Decay(keras.callbacks.Callback):
+    """Goes on from the rate of the batch before."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.optimizer.learning_rate = 0.9 * float(self.model.optimizer.learning_rate.numpy())
+
+
+def halving():
+    return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5)
+
+
+@pytest.mark.parametrize("made", [(Anneal,), (halving, Decay)], ids=["of the epoch's", "each own"])
+def test_rates_that_callbacks_set_go_on(made):
+    """Of an epoch that begins again, twice."""
+
+    def begin():
+        return begun(1, momentum, mode="gradient", kind="arrays")
+
+    straight, data = begin()
+    fit(straight, data, *[make() for make in made])
+    folder = shared_path("rates")
+    for after in (STEPS + 2, 1):
+        first, data = begin()
+        saves = backup(folder, save_freq=after)
+        with pytest.raises(Interruption):
+            fit(first, data, *[make() for make in made], saves, Interrupt(after))
+        barrier()
+    resumed, data = begin()
+    fit(resumed, data, *[make() for make in made], backup(folder))
+    check_same(resumed, straight)

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from adasumrun import requests
 from tf_adasum import keras_hooks
+from tf_adasum.callbacks.learning_rates import rates_of, set_rates
 from tf_adasum.callbacks.save_requests import Asked, SaveRequests
 from tf_adasum.callbacks.training_state import restore_training, save_training
 from tf_adasum.collectives.refusals import refusal, shown
@@ -34,7 +35,8 @@ class BackupAndRestore(keras.callbacks.Callback):
       them gets the same weights and, for what was a replica's own, the mean over the replicas
       (of integers the first replica's); rank 0 says so.
     * The batch: with save_freq=n a training that was interrupted in the midst of an epoch goes on
-      with the next batch, and its logs count the whole epoch. Keras begins the epoch again.
+      with the next batch, and its logs count the whole epoch. Keras begins the epoch again:
+      callbacks find the learning rate that they found then, and what they set is left after it.
     * The order of the data: each epoch has the one that it would have had, if the program is
       seeded as before (`keras.utils.set_random_seed` first), from arrays, `PyDataset`s and
       `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew.
@@ -108,6 +110,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self.delete_checkpoint = delete_checkpoint
         self._data: data_position.Progress | None = None
         self._metrics: list[list] = []
+        self._rates: list[float] = []  # as they were before the epoch under way began
+        self._rates_in_epoch: list[float] = []  # those of the batch after which it was interrupted
         self._epoch = 0
         self._batch = 0  # of the epoch under way, those that are done
         self._since_saved = 0
@@ -123,11 +127,16 @@ class BackupAndRestore(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._data = self._data_of_fit()
         self._metrics, self._batch, self._since_saved, self._is_due = [], 0, 0, False
+        self._rates_in_epoch = []
         self._is_restored = False
         call = calls.current()
         if call is not None:  # also when fit ends by an exception
             call.at_end.callback(self._end)
         self._hear_requests()
+        self._restore()
+        self._rates = rates_of(self.model)
+
+    def _restore(self) -> None:
         restored = restore_training(self._path, self.model)
         if restored is None:
             return
@@ -135,6 +144,10 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._is_restored = True
         self.model._initial_epoch = header["epoch"]
         self._batch = header["batch"]
+        if self._batch and "rates" in header:  # which older files have not
+            # The epoch begins again: what callbacks make of a rate then, they make of the same one.
+            self._rates_in_epoch = rates_of(self.model)
+            set_rates(self.model, header["rates"])
         why_not = self._data.resume(header["data"], self._batch)
         self._say_what_is_restored(header, why_not)
 
@@ -143,7 +156,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._epoch = epoch
         for variable, value in self._metrics:
             variable.assign(value)
-        self._metrics = []
+        set_rates(self.model, self._rates_in_epoch)
+        self._metrics, self._rates_in_epoch = [], []
 
     @override
     def on_train_batch_end(self, batch, logs=None):
@@ -164,6 +178,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     @override
     def on_epoch_end(self, epoch, logs=None):
         self._batch = 0
+        self._rates = rates_of(self.model)
         if self.save_freq == "epoch" or self._is_due:
             self._save(epoch + 1, 0)
         self._end_if_asked()
@@ -216,6 +231,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     def _save(self, epoch: int, batch: int) -> None:
         self._since_saved, self._is_due = 0, False
         header = {"epoch": epoch, "batch": batch, "data": self._data.position(batch > 0)}
+        header["rates"] = self._rates
         save_training(self._path, self.model, header, self.slots, in_epoch=batch > 0)
 
     def _say_what_is_restored(self, header: dict[str, Any], why_not: str) -> None:
