@@ -123,6 +123,42 @@ def test_sigterm_in_the_midst_of_an_epoch_ends_a_job_that_goes_on(tmp_path, undi
     assert _result(resumed) == [[1, 2], undisturbed]
 
 
+# The first call of fit is older than the hooks, which the callback brings.
+OLDER = """
+import sys
+import keras, numpy as np, tf_adasum as adasum
+
+class Stop(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise InterruptedError
+
+def fit(backs_up, *callbacks):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    model.compile(keras.optimizers.Adam(0.01, use_ema=True, ema_momentum=0.5), loss="mse")
+    backups = [lambda: adasum.callbacks.BackupAndRestore(sys.argv[1])] * backs_up
+    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+    model.fit(x, y, 8, 4, verbose=0, callbacks=[swap, *(make() for make in backups), *callbacks])
+    return [weight.tolist() for weight in model.get_weights()]
+
+x = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
+y = np.sin(x)
+try:
+    fit(True, Stop())
+except InterruptedError:
+    resumed, straight = fit(True), fit(False)
+    assert resumed == straight, (resumed, straight)
+    print("went on")
+"""
+
+
+@pytest.mark.long
+def test_averages_that_a_first_fit_has_saved_are_taken_out_of_the_model(tmp_path):
+    run = programs.run([sys.executable, "-c", OLDER, str(tmp_path / "backup")], LIMIT_SECONDS)
+    assert run.stdout == "went on\n", run.stderr
+
+
 PLAIN = """
 import os, signal, sys
 import keras, numpy as np, tf_adasum as adasum

@@ -233,3 +233,28 @@ def test_rates_that_callbacks_set_go_on(made):
     resumed, data = begin()
     fit(resumed, data, *[make() for make in made], backup(folder))
     check_same(resumed, straight)
+
+
+def swap():
+    return keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+
+
+def test_averages_that_were_saved_are_taken_out_of_the_model():
+    """At an epoch's end, when SwapEMAWeights has put them in."""
+
+    def begin():
+        return begun(1, functools.partial(momentum, use_ema=True, ema_momentum=0.8))
+
+    straight, data = begin()
+    fit(straight, data, swap())
+    folder = shared_path("averages")
+    first, data = begin()
+    with pytest.raises(Interruption):
+        fit(first, data, swap(), backup(folder), Interrupt(STEPS))
+    barrier()
+    without, data = begin()
+    with pytest.raises(ValueError, match=r"1 SwapEMAWeights in callbacks.* Received: 0"):
+        fit(without, data, backup(folder))
+    resumed, data = begin()
+    fit(resumed, data, swap(), backup(folder))
+    check_same(resumed, straight)

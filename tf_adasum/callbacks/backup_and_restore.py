@@ -15,6 +15,7 @@ from adasumrun import requests
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.learning_rates import rates_of, set_rates
 from tf_adasum.callbacks.save_requests import Asked, SaveRequests
+from tf_adasum.callbacks.swapped_averages import set_swapped, swapped
 from tf_adasum.callbacks.training_state import restore_training, save_training
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.keras_hooks import calls, data_position
@@ -36,7 +37,8 @@ class BackupAndRestore(keras.callbacks.Callback):
       (of integers the first replica's); rank 0 says so.
     * The batch: with save_freq=n a training that was interrupted in the midst of an epoch goes on
       with the next batch, and its logs count the whole epoch. Keras begins the epoch again:
-      callbacks find the learning rate that they found then, and what they set is left after it.
+      callbacks find the learning rate that they found then, and when all have begun that of the
+      batch that was saved is set.
     * The order of the data: each epoch has the one that it would have had, if the program is
       seeded as before (`keras.utils.set_random_seed` first), from arrays, `PyDataset`s and
       `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew.
@@ -50,7 +52,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     Not in the file: the state of other callbacks (how long EarlyStopping has waited), and of
     random operations of TensorFlow and generators of Python and NumPy. Iterations, schedules, the
     learning rate, `use_ema`, the loss scale and the states of random layers of Keras are, and of
-    `keras.random` where it is called without a seed.
+    `keras.random` where it is called without a seed, and whether a SwapEMAWeights has swapped.
 
     All ranks have the callback, as the last one. Rank 0 writes and reads; other ranks need not see
     its folder. Values travel there one variable after the other.
@@ -64,7 +66,7 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     Raises:
         ValueError: an argument is out of range; or in `fit`, on all ranks, the file is another
-            model's.
+            model's, or has averages that no SwapEMAWeights would take out of the model.
         SystemExit: in `fit`, on all ranks, after a save that SIGTERM asked for.
         OSError: in `fit`, on all ranks, rank 0 can't write or read the file. What was saved before
             is left.
@@ -144,7 +146,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._is_restored = True
         self.model._initial_epoch = header["epoch"]
         self._batch = header["batch"]
-        if self._batch and "rates" in header:  # which older files have not
+        set_swapped(header.get("swapped", []))  # older files have neither this nor rates
+        if self._batch and "rates" in header:
             # The epoch begins again: what callbacks make of a rate then, they make of the same one.
             self._rates_in_epoch = rates_of(self.model)
             set_rates(self.model, header["rates"])
@@ -231,7 +234,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     def _save(self, epoch: int, batch: int) -> None:
         self._since_saved, self._is_due = 0, False
         header = {"epoch": epoch, "batch": batch, "data": self._data.position(batch > 0)}
-        header["rates"] = self._rates
+        header.update(rates=self._rates, swapped=swapped())
         save_training(self._path, self.model, header, self.slots, in_epoch=batch > 0)
 
     def _say_what_is_restored(self, header: dict[str, Any], why_not: str) -> None:

@@ -75,10 +75,14 @@ class Call:
 
 
 class _Calls(threading.local):
-    """The calls of this thread, the innermost last: `fit` calls `evaluate`."""
+    """The calls of this thread, the innermost last: `fit` calls `evaluate`.
+
+    `older` is the `CallbackList` that had a turn last in a call that is older than the hooks.
+    """
 
     def __init__(self):
         self.stack: list[Call] = []
+        self.older: weakref.ref[keras.callbacks.CallbackList] | None = None
 
 
 _calls = _Calls()
@@ -93,6 +97,13 @@ _after: dict[str, list[Callable[[Call, keras.callbacks.CallbackList], None]]] = 
 def current() -> Call | None:
     """Returns the innermost call of this thread."""
     return _calls.stack[-1] if _calls.stack else None
+
+
+def callbacks() -> list[keras.callbacks.Callback]:
+    """Returns those of the innermost call of this thread, when one of them has its turn."""
+    call = current()
+    listed = call.callbacks if call is not None else _calls.older and _calls.older()
+    return [] if listed is None else listed.callbacks
 
 
 def in_turn() -> bool:
@@ -198,6 +209,8 @@ def _mark_turn(name: str) -> None:
     @functools.wraps(original)
     def marked(self, *args, **kwargs):
         call = current()
+        if call is None:
+            _calls.older = weakref.ref(self)
         # Callbacks may hold lists of their own: the turn is that of the outermost.
         if call is None or call.in_turn:
             return original(self, *args, **kwargs)
