@@ -58,7 +58,8 @@ class BackupAndRestore(keras.callbacks.Callback):
     its folder. Values travel there one variable after the other.
 
     Args:
-        backup_dir: a folder of rank 0's, for this training alone.
+        backup_dir: a folder of rank 0's, for one call of `fit` alone: of several in a program with
+            one folder, a second start lets the first take what a later one has saved.
         save_freq: "epoch", or after how many batches to save, an int >= 1.
         slots: what to save of values that each replica has of its own: "per_rank" for all of them,
             "mean" for their mean, which takes less room and goes on with other bits.
