@@ -171,13 +171,14 @@ class Stop(keras.callbacks.Callback):
 def fit(*callbacks):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4), keras.layers.Dropout(0.2)])
-    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    model.compile(keras.optimizers.Adam(0.01), loss="mse", metrics=["mae"])
     make = {"backup": lambda: adasum.callbacks.BackupAndRestore(sys.argv[1]), "stop": Stop}
     try:  # the first call of fit is older than the hooks, which the callback brings
         made = model.fit(x, y, 8, 3, verbose=0, callbacks=[make[name]() for name in callbacks])
     except SystemExit as ended:
         return ended.code
-    return made.epoch, made.history["loss"][-2:], [w.tolist() for w in model.get_weights()]
+    logs = [made.history[name][-2:] for name in ("loss", "mae")]
+    return made.epoch, logs, [w.tolist() for w in model.get_weights()]
 
 x = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
 y = np.sin(x)

@@ -140,7 +140,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._rates = rates_of(self.model)
 
     def _restore(self) -> None:
-        restored = restore_training(self._path, self.model)
+        restored = restore_training(self._path, self.model, self._data.iterator)
         if restored is None:
             return
         header, self._metrics = restored

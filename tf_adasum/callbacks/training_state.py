@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+from keras.src.backend.tensorflow.trainer import TFEpochIterator
 
 from tf_adasum.callbacks.built_optimizers import build_optimizers, weights_of_optimizers
 from tf_adasum.callbacks.replaced_file import remove_partial
@@ -21,7 +22,7 @@ from tf_adasum.distribute.own_variables import (
     state_variables,
 )
 from tf_adasum.distribute.variables import has_weights, local_copies, native_variable
-from tf_adasum.keras_hooks import calls, global_seeds
+from tf_adasum.keras_hooks import calls, global_seeds, symbolic_build
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
 
 # What is raised where the disk is full, the folder not there, the file cut off, or damaged.
@@ -103,12 +104,15 @@ def save_training(
         )
 
 
-def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], list[list]] | None:
+def restore_training(
+    path: str, model: keras.Model, iterator: TFEpochIterator
+) -> tuple[dict[str, Any], list[list]] | None:
     """Restores what `save_training` saved, and removes what a killed one left; collective.
 
     Args:
         path: the file, of which rank 0's counts; others need not see it.
         model: the same model, with its weights, on any number of replicas.
+        iterator: that of `fit`, over the data to train on.
 
     Returns:
         The header, and what is to be assigned to metrics when the epoch begins: a list of
@@ -143,7 +147,7 @@ def restore_training(path: str, model: keras.Model) -> tuple[dict[str, Any], lis
         backup = _Backup(path, reader, header, model, state)
         _assign(backup, "state", variables)
         _assign_residuals(backup)
-        return header, _metrics(backup)
+        return header, _metrics(backup, iterator)
 
 
 def _unreadable(path: str, model: keras.Model, failure: str) -> OSError:
@@ -231,11 +235,13 @@ def _assign_residuals(backup: _Backup) -> None:
             copy.assign(np.zeros(copy.shape, copy.dtype.as_numpy_dtype))
 
 
-def _metrics(backup: _Backup) -> list[list]:
+def _metrics(backup: _Backup, iterator: TFEpochIterator) -> list[list]:
     """Assigns to the metrics, which `fit` resets when the epoch begins, and keeps what they hold.
 
     Metrics that are not those of then count from here on: they decide no weight.
     """
+    if backup.header["metrics"]:
+        symbolic_build.build_metrics(backup.model, iterator)
     variables = metric_variables(backup.model)
     if not variables or _layout(variables) != _saved_layout(backup.header["metrics"]):
         return []

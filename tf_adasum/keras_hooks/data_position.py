@@ -123,7 +123,8 @@ class Progress:
             self._note_calls(name, event)
 
     @property
-    def _iterator(self) -> TFEpochIterator:
+    def iterator(self) -> TFEpochIterator:
+        """The epoch iterator, as long as `fit` is under way."""
         return self._weak_iterator()
 
     def position(self, in_epoch: bool) -> dict[str, Any]:
@@ -144,7 +145,7 @@ class Progress:
         Returns:
             Why the data can't be those that would have come; empty if they are.
         """
-        done, number = position["num_batches"], self._iterator._num_batches
+        done, number = position["num_batches"], self.iterator._num_batches
         if batch and done and number and done != number:
             batch = batch * number // done  # of other batches than before
         self._resumed = (position, batch)
@@ -200,12 +201,12 @@ class Progress:
 
     def _now(self) -> dict[str, Any]:
         # With steps_per_epoch an epoch goes on where the one before ended.
-        goes_on = self._iterator.steps_per_epoch and self._iterator._current_iterator is not None
+        goes_on = self.iterator.steps_per_epoch and self.iterator._current_iterator is not None
         return {
             "kind": type(self._adapter).__name__,
             "events": "".join(self._events),
-            "read": self._iterator._steps_seen if goes_on else None,
-            "num_batches": self._iterator._num_batches,
+            "read": self.iterator._steps_seen if goes_on else None,
+            "num_batches": self.iterator._num_batches,
             "seed": self._seed,
         }
 
@@ -224,17 +225,17 @@ class Progress:
             elif event == _END:
                 self._adapter.on_epoch_end()
             else:
-                current = iter(self._iterator._get_iterator())
+                current = iter(self.iterator._get_iterator())
                 goes_on = index == last and position["read"] is not None
                 if event == _READ:
                     self.note_read()
                     self.pass_over(int(draws_late and not goes_on), current)
         if position["read"] is not None and current is not None:
             self.pass_over(position["read"], current)
-            self._iterator._current_iterator = current
-            self._iterator._steps_seen = position["read"]
-        if self._iterator._num_batches is None:
-            self._iterator._num_batches = position["num_batches"]
+            self.iterator._current_iterator = current
+            self.iterator._steps_seen = position["read"]
+        if self.iterator._num_batches is None:
+            self.iterator._num_batches = position["num_batches"]
 
     def _note_calls(self, name: str, event: str) -> None:
         # No cycle here either: an adapter holds what was made of the data for TensorFlow.

@@ -12,6 +12,7 @@ does one whose own `train_step` calls it with something else than the `x` of the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import keras
@@ -24,6 +25,7 @@ from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(keras.Model, "call")
 require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy", "train_step")
+require_hooks(TensorFlowTrainer, "_symbolic_build")
 require_reads(TFEpochIterator, "__init__", "_distributed_dataset")
 require_hooks(tf_values.PerReplicaSpec, "_value_specs")
 
@@ -52,6 +54,18 @@ def install() -> None:
             return None
 
     TensorFlowTrainer._maybe_symbolic_build = build_from_specs
+
+
+def build_metrics(model: keras.Model, iterator: TFEpochIterator) -> None:
+    """Builds what a model without a strategy builds with its first step, as `fit` does under one.
+
+    Where the data don't say enough of themselves, or the model is called otherwise, nothing is.
+    """
+    if isinstance(model.distribute_strategy.extended, HookedExtended):
+        return
+    with contextlib.suppress(Exception):
+        if (specs := _specs_of_first_replica(iterator)) is not None:
+            model._symbolic_build(data_batch=specs)
 
 
 def _specs_of_first_replica(iterator: TFEpochIterator):
