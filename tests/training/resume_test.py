@@ -67,6 +67,23 @@ def test_two_halves_are_the_whole(make_optimizer, mode, num_local):
     check_resumes((2, 2 * STEPS), num_local, make_optimizer, mode=mode, kind=kind)
 
 
+def test_an_epoch_without_a_step_left_has_its_logs():
+    """What is saved behind its last batch is one in the midst where nobody knows the length."""
+    begin = functools.partial(begun, 1, momentum, kind="unknown", mode="gradient")
+    straight, data = begin()
+    history = fit(straight, data).history
+    folder = shared_path("backup")
+    first, data = begin()
+    with pytest.raises(Interruption):
+        fit(first, data, backup(folder, save_freq=STEPS), Interrupt(STEPS))
+    barrier()
+    resumed, data = begin()
+    rest = fit(resumed, data, backup(folder))
+    assert rest.epoch == list(range(EPOCHS))
+    assert rest.history == history
+    check_same(resumed, straight)
+
+
 @pytest.mark.long
 def test_optimizers_in_attributes():
     """Those of a GAN, which nothing builds but their first step; in the midst of a round."""
