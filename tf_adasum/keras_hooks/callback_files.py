@@ -1,8 +1,8 @@
 """Keras' callbacks may be given to all ranks: rank 0 writes files, the others write nowhere.
 
 All ranks go through the same decisions (is this the best model yet?). What a callback saves by
-`model.save`, `save_weights` or `export` is rank 0's too (whole_files writes it). BackupAndRestore
-also reads on rank 0 only; all ranks get from there what it restored, when the weights are compared.
+Keras is rank 0's too, whatever model it is (whole_files writes it). BackupAndRestore also reads on
+rank 0 only; all ranks get from there what it restored, when the weights are compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, RemoteMonitor, TensorBoard
+from keras.src.legacy.saving import legacy_h5_format
+from keras.src.saving import saving_api, saving_lib
 from keras.src.utils import file_utils
 
 from tf_adasum.keras_hooks import calls, whole_files
@@ -28,6 +30,17 @@ require_hooks(ModelCheckpoint, "_get_file_path", "_save_model", "_should_save_mo
 require_hooks(RemoteMonitor, "on_epoch_end")
 require_hooks(TensorBoard, "_configure_embeddings", "_log_embeddings", "_start_trace")
 require_hooks(TensorBoard, "_train_writer", "_val_writer")
+
+# What `keras.saving` writes by. Programs hold its own functions under several names.
+_WRITERS = [
+    (saving_lib, "save_model"),
+    (saving_lib, "save_weights_only"),
+    (legacy_h5_format, "save_model_to_hdf5"),
+]
+for _module, _name in _WRITERS:
+    require_hooks(_module, _name)
+require_reads(saving_api, "save_model", "save_model", "save_model_to_hdf5")
+require_reads(saving_api, "save_weights", "save_weights_only")
 
 # Older versions of Keras have none.
 _ORBAX = getattr(keras.callbacks, "OrbaxCheckpoint", None)
@@ -49,9 +62,11 @@ def install() -> None:
         _on_others(TensorBoard, name, _nothing)
     for name in ("_train_writer", "_val_writer"):
         _write_no_events(name)
-    _save_on_rank_0("export", in_turn=_as_it_is)
-    for name in ("save", "save_weights"):
-        _save_on_rank_0(name, in_turn=whole_files.save)
+    # Ahead of the writers, which come behind Keras' question whether to overwrite a file.
+    for name in ("export", "save", "save_weights"):
+        _save_on_rank_0(keras.Model, name, in_turn=_as_it_is)
+    for module, name in _WRITERS:
+        _save_on_rank_0(module, name, in_turn=whole_files.save)
 
 
 def _is_other(model: keras.Model | None) -> bool:
@@ -118,15 +133,18 @@ def _write_no_events(name: str) -> None:
     setattr(TensorBoard, name, property(writer))
 
 
-def _save_on_rank_0(name: str, in_turn: Callable) -> None:
-    """Lets callbacks do `in_turn(original, model, ...)` on rank 0."""
-    original = getattr(keras.Model, name)
+def _save_on_rank_0(owner: object, name: str, in_turn: Callable) -> None:
+    """Lets callbacks do `in_turn(original, model, ...)` on rank 0, in a call with other ranks."""
+    original = getattr(owner, name)
 
     @functools.wraps(original)
-    def save(self, *args, **kwargs):
+    def save(model, *args, **kwargs):
         # Elsewhere in a program a rank may save by itself, under a path of its own.
         if not calls.in_turn():
-            return original(self, *args, **kwargs)
-        return None if _is_other(self) else in_turn(original, self, *args, **kwargs)
+            return original(model, *args, **kwargs)
+        communicator = calls.current().communicator
+        if communicator is not None and communicator.rank > 0:
+            return None
+        return in_turn(original, model, *args, **kwargs)
 
-    setattr(keras.Model, name, save)
+    setattr(owner, name, save)

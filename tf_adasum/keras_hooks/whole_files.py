@@ -7,6 +7,7 @@ both saves.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from collections.abc import Callable
 
@@ -16,23 +17,26 @@ import keras
 _ENDINGS = (".weights.h5", ".h5", ".keras")
 
 
-def save(original: Callable, model: keras.Model, filepath, *arguments, **options) -> None:
-    """Does what `original`, `Model.save` or `Model.save_weights`, does.
+def save(original: Callable, model: keras.Model, *arguments, **options) -> None:
+    """Does what `original`, one of the functions that Keras writes files by, does.
 
     Args:
-        original: that method.
-        model: whose it is.
-        filepath: where to save.
-        *arguments: further arguments. With others than overwrite=True, which may ask the user or
-            make several files, Keras writes in place.
+        original: that function.
+        model: what to save.
+        *arguments: further arguments. Where they ask for a folder or several files, Keras writes in
+            place.
         **options: the same by name.
     """
+    given = inspect.signature(original).bind(model, *arguments, **options)
+    filepath = given.arguments["filepath"]
     partial = _beside(os.fspath(filepath))
-    if partial is None or arguments or options not in ({}, {"overwrite": True}):
-        original(model, filepath, *arguments, **options)
+    is_one = given.arguments.get("zipped", True) and given.arguments.get("max_shard_size") is None
+    if partial is None or not is_one:
+        original(model, *arguments, **options)
         return
+    given.arguments["filepath"] = partial
     try:
-        original(model, partial, overwrite=True)
+        original(*given.args, **given.kwargs)
         os.replace(partial, filepath)
     finally:
         with contextlib.suppress(OSError):
