@@ -12,6 +12,7 @@ from adasumrun import job
 from tf_adasum.collectives import native, stalls
 from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.handles import Handles
+from tf_adasum.collectives.mailbox import Mailbox
 from tf_adasum.collectives.names import VariableNumbers
 from tf_adasum.collectives.refusals import is_text, refusal, shown, speak_as
 
@@ -19,6 +20,7 @@ _INT32 = (-(2**31), 2**31 - 1)
 
 _lock = threading.Lock()
 _world: "Communicator | None" = None
+_mailbox: Mailbox | None = None
 
 
 class Communicator:
@@ -195,6 +197,11 @@ def joined_world() -> Communicator | None:
     return _world
 
 
+def mailbox() -> Mailbox | None:
+    """For messages between ranks that nobody waits for; None for a process without others."""
+    return _mailbox
+
+
 def rank() -> int:
     """This process's rank in the world, in [0, size())."""
     return world().rank
@@ -256,6 +263,8 @@ def _connect_by_mpi():
     connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
     if connected.size > 1:
         stalls.watch(MPI)
+        global _mailbox  # noqa: PLW0603 (beside the one world)
+        _mailbox = Mailbox(MPI)
     return connected
 
 

@@ -1,4 +1,4 @@
-"""Short messages between the ranks' watching threads, beside the operations of the library."""
+"""Short messages between ranks that nobody waits for, beside the operations of the library."""
 
 from __future__ import annotations
 

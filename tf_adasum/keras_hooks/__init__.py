@@ -52,6 +52,7 @@ from tf_adasum.keras_hooks import (
     unlike_settings,
     values_of_each,
     whole_predictions,
+    written_files,
 )
 
 _HOOKS = (
@@ -106,6 +107,7 @@ _HOOKS = (
     metrics_scope,
     values_of_each,
     whole_predictions,
+    written_files,
 )
 
 

@@ -18,7 +18,7 @@ from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import saving_api, saving_lib
 from keras.src.utils import file_utils
 
-from tf_adasum.keras_hooks import calls, whole_files
+from tf_adasum.keras_hooks import calls, whole_files, written_files
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
@@ -51,6 +51,7 @@ if _ORBAX is not None:
 def install() -> None:
     """Lets callbacks of `fit` write on rank 0."""
     _on_others(ModelCheckpoint, "_save_model", _decide)
+    _tell_of_checkpoints()
     _note_what_is_restored()
     for name in ("on_train_begin", "_save_model", "on_train_end"):
         _on_others(BackupAndRestore, name, _nothing)
@@ -103,6 +104,22 @@ def _decide(original, checkpoint: ModelCheckpoint, epoch: int, batch: int | None
     checkpoint._should_save_model(epoch, batch, logs, path)
 
 
+def _tell_of_checkpoints() -> None:
+    """Also where nothing is saved: by the logs of its own batch a rank may decide otherwise."""
+    original = ModelCheckpoint._save_model
+
+    @functools.wraps(original)
+    def save_and_tell(self, epoch, batch, logs):
+        communicator = calls.communicator_in_turn()
+        if communicator is None:
+            return original(self, epoch, batch, logs)
+        path = self._get_file_path(epoch, batch, logs)
+        with written_files.save(communicator, self.filepath, path):
+            return original(self, epoch, batch, logs)
+
+    ModelCheckpoint._save_model = save_and_tell
+
+
 def _note_what_is_restored() -> None:
     original = BackupAndRestore._load_model
 
@@ -139,12 +156,13 @@ def _save_on_rank_0(owner: object, name: str, in_turn: Callable) -> None:
 
     @functools.wraps(original)
     def save(model, *args, **kwargs):
+        communicator = calls.communicator_in_turn()
         # Elsewhere in a program a rank may save by itself, under a path of its own.
-        if not calls.in_turn():
+        if communicator is None:
             return original(model, *args, **kwargs)
-        communicator = calls.current().communicator
-        if communicator is not None and communicator.rank > 0:
-            return None
-        return in_turn(original, model, *args, **kwargs)
+        path = args[0] if args else kwargs.get("filepath")
+        with written_files.save(communicator, str(path)):
+            is_other = communicator.rank > 0
+            return None if is_other else in_turn(original, model, *args, **kwargs)
 
     setattr(owner, name, save)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_adasum.collectives.gathered import first_unlike
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, written_files
 
 # Beside 0 and 1, a rank's answers when a turn is over.
 _CALLED = {2: "fit", 3: "evaluate", 4: "predict"}
@@ -46,7 +46,9 @@ def _told(call: calls.Call, mine: int) -> list[int]:
     """What every rank tells; one message of a few bytes."""
     numbers = np.zeros(call.communicator.size, np.int32)
     numbers[call.communicator.rank] = mine
+    written_files.meet(call.communicator)
     call.communicator.allreduce_arrays([numbers], "sum", f"{call.name}: what callbacks want")
+    written_files.met(call.communicator)
     told = numbers.tolist()
     called = [_CALLED.get(number, "none") for number in told]
     if rank := first_unlike(called):

@@ -111,6 +111,11 @@ def in_turn() -> bool:
     return bool(_calls.stack) and _calls.stack[-1].in_turn
 
 
+def communicator_in_turn() -> Communicator | None:
+    """Returns the ranks whose callback this thread runs; None if it runs none, or has no others."""
+    return _calls.stack[-1].communicator if in_turn() else None
+
+
 def communicator_of(model: keras.Model) -> Communicator | None:
     """Returns the ranks that train the model together; None if this one has no others."""
     extended = model.distribute_strategy.extended
