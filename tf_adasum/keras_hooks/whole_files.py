@@ -44,8 +44,14 @@ def save(original: Callable, model: keras.Model, *arguments, **options) -> None:
 
 
 def _beside(path: str) -> str | None:
-    """Returns "folder/name.partial.keras" for "folder/name.keras"; None where that won't do."""
+    """Returns "folder/.name.partial.keras" for "folder/name.keras"; None where that won't do.
+
+    "*.keras", by which a program may look for the last save, does not find it.
+    """
     if "://" in path:  # no local file
         return None
     ending = next((each for each in _ENDINGS if path.endswith(each)), None)
-    return None if ending is None else f"{path.removesuffix(ending)}.partial{ending}"
+    if ending is None:
+        return None
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name.removesuffix(ending)}.partial{ending}")
