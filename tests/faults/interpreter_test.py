@@ -1,34 +1,8 @@
 """Python's signals, threads and lock while a rank is in the library: Ctrl-C, daemon threads."""
 
-import sys
-
 import pytest
 
-from tests import programs
-
-LIMIT_SECONDS = 100
-HEAD = """
-import multiprocessing, os, signal, sys, threading, time
-import numpy as np, tensorflow as tf
-import tf_adasum as adasum
-
-world = adasum.world()
-def total(communicator=None, name="total"):
-    array = np.ones(3)
-    adasum.allreduce_arrays(array, "sum", communicator, name)
-    return array[0]
-assert total() == world.size
-"""
-
-
-def _launch(folder, body, **variables):
-    path = folder / "program.py"
-    path.write_text(HEAD + body)
-    command = [*programs.ADASUMRUN, "-np", "2", "--timeout", "90", sys.executable, str(path)]
-    done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
+from tests.faults.ended_programs import launch
 
 # Rank 0 waits for rank 1, which does not come, in communicators that break by it.
 INTERRUPTED = """
@@ -60,7 +34,7 @@ for name, wait in waits.items():
 
 
 def test_ctrl_c_ends_a_wait(tmp_path):
-    said = _launch(tmp_path, INTERRUPTED).splitlines()
+    said = launch(tmp_path, INTERRUPTED).splitlines()
     waits = ("arrays", "eager", "split", "gradient")
     assert [line for line in said if line.startswith("INTERRUPTED")] == [
         f"INTERRUPTED {name}" for name in waits
@@ -117,7 +91,7 @@ assert total() == world.size
 
 @pytest.mark.long
 def test_signals_are_the_main_threads(tmp_path):
-    said = _launch(tmp_path, SIGNALS).splitlines()
+    said = launch(tmp_path, SIGNALS).splitlines()
     assert said.count("INTERRUPTED") == 4, said
     assert said.count("ENDED" + 4 * " RuntimeError") == 1, said
 
@@ -138,7 +112,7 @@ else:
 
 
 def test_daemon_threads_in_the_library_do_not_abort_the_end(tmp_path):
-    assert "RIGHT" in _launch(tmp_path, LOOPING).splitlines()
+    assert "RIGHT" in launch(tmp_path, LOOPING).splitlines()
 
 
 # A thread of rank 0 keeps the interpreter's lock for longer than a wait may take, while the main
@@ -160,5 +134,5 @@ print("RIGHT", flush=True)
 
 @pytest.mark.long
 def test_an_exchange_needs_no_lock_of_the_interpreter(tmp_path):
-    said = _launch(tmp_path, KEEPING, TF_ADASUM_TIMEOUT_SECONDS="8").splitlines()
+    said = launch(tmp_path, KEEPING, TF_ADASUM_TIMEOUT_SECONDS="8").splitlines()
     assert said.count("RIGHT") == 2

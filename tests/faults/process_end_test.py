@@ -1,35 +1,10 @@
 """Ends that are not the rank's own, or not its last: forked children, MPI_Finalize."""
 
 import re
-import sys
 
 import pytest
 
-from tests import programs
-
-LIMIT_SECONDS = 100
-HEAD = """
-import multiprocessing, os, signal, sys, threading, time
-import numpy as np, tensorflow as tf
-import tf_adasum as adasum
-
-world = adasum.world()
-def total(communicator=None, name="total"):
-    array = np.ones(3)
-    adasum.allreduce_arrays(array, "sum", communicator, name)
-    return array[0]
-assert total() == world.size
-"""
-
-
-def _launch(folder, body, ranks=2, head=HEAD, **variables):
-    path = folder / "program.py"
-    path.write_text(head + body)
-    command = [*programs.ADASUMRUN, "-np", str(ranks), "--timeout", "90", sys.executable, str(path)]
-    done = programs.run(command, LIMIT_SECONDS, TF_CPP_MIN_LOG_LEVEL="3", **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
+from tests.faults.ended_programs import HEAD, launch
 
 # Children of rank 0, one after the other, while all ranks go on. `ending` is what a child does.
 FORKING = """
@@ -73,7 +48,7 @@ else:
 
 @pytest.mark.long
 def test_forked_children_do_not_speak_for_their_rank(tmp_path):
-    said = _launch(tmp_path, FORKING).splitlines()
+    said = launch(tmp_path, FORKING).splitlines()
     assert "POOL [3, 2, 1]" in said
     # Returns from the main program, sys.exit(5), an exception.
     assert "CODES {0: 0, 1: 5, 2: 1}" in said
@@ -96,7 +71,7 @@ print("RIGHT")
 
 @pytest.mark.long
 def test_programs_that_a_rank_starts_do_not_join_as_that_rank(tmp_path):
-    said = _launch(tmp_path, STARTING).splitlines()
+    said = launch(tmp_path, STARTING).splitlines()
     assert said.count("RIGHT") == 2
     for rank in range(2):
         start = f"RuntimeError: Expected rank {rank}'s own process, PARENT. Received: "
@@ -118,12 +93,12 @@ except RuntimeError as error:
 
 @pytest.mark.long
 def test_mpi_that_nobody_started_is_started(tmp_path):
-    said = _launch(tmp_path, "print('RIGHT')", head=UNSTARTED + HEAD)
+    said = launch(tmp_path, "print('RIGHT')", head=UNSTARTED + HEAD)
     assert said.splitlines().count("RIGHT") == 2
 
 
 def test_mpi_that_has_ended_is_refused(tmp_path):
-    said = _launch(tmp_path, "", head=ENDED).splitlines()
+    said = launch(tmp_path, "", head=ENDED).splitlines()
     assert sum(line.startswith("Expected MPI that is not finalized.") for line in said) == 2, said
 
 
@@ -144,7 +119,7 @@ print("END")
 @pytest.mark.long
 def test_finalized_mpi_closes_communicators(tmp_path):
     for shared_memory in ("1", "0"):
-        said = _launch(tmp_path, FINALIZING, TF_ADASUM_SHARED_MEMORY=shared_memory).splitlines()
+        said = launch(tmp_path, FINALIZING, TF_ADASUM_SHARED_MEMORY=shared_memory).splitlines()
         assert said.count("CLOSED") == 6, said
         assert said.count("END") == 2
 
@@ -169,7 +144,7 @@ except RuntimeError as error:
 
 @pytest.mark.parametrize("shared_memory", ["1", pytest.param("0", marks=pytest.mark.long)])
 def test_a_rank_that_ends_in_the_midst_of_a_wait_is_not_waited_for(tmp_path, shared_memory):
-    said = _launch(tmp_path, LEAVING, TF_ADASUM_SHARED_MEMORY=shared_memory)
+    said = launch(tmp_path, LEAVING, TF_ADASUM_SHARED_MEMORY=shared_memory)
     (line,) = re.findall("^SAID (.*)$", said, re.MULTILINE)
     assert "for rank 0, which takes part in nothing more" in line
 
@@ -191,5 +166,5 @@ if world.rank == 0:
 
 
 def test_a_rank_evaluates_when_another_has_ended(tmp_path):
-    (said,) = re.findall("^SAID (.*)$", _launch(tmp_path, EVALUATING), re.MULTILINE)
+    (said,) = re.findall("^SAID (.*)$", launch(tmp_path, EVALUATING), re.MULTILINE)
     assert "rank 1 has ended" in said and "the next fit, evaluate or predict" in said
