@@ -20,7 +20,6 @@ _INT32 = (-(2**31), 2**31 - 1)
 
 _lock = threading.Lock()
 _world: "Communicator | None" = None
-_mailbox: Mailbox | None = None
 
 
 class Communicator:
@@ -50,6 +49,8 @@ class Communicator:
         # Of the variables whose initial values this group agreed on, whatever strategy made them.
         self.variable_numbers = VariableNumbers()
         self._handles = Handles(lib_communicator.id)
+        # Of the world of several ranks: for messages that nobody waits for.
+        self.mailbox: Mailbox | None = None
         # Whether close() was called.
         self.is_closed = False
 
@@ -186,7 +187,10 @@ def world() -> Communicator:
         return _world  # without the lock, which another thread may hold when a process is forked
     with _lock:
         if _world is None:
-            _world = Communicator(_connect())
+            made = Communicator(_connect())
+            if made.size > 1:
+                made.mailbox = _mailbox()
+            _world = made
             speak_as(_world.rank)
             atexit.register(native.lib.shutdown_all)
         return _world
@@ -195,11 +199,6 @@ def world() -> Communicator:
 def joined_world() -> Communicator | None:
     """The world if this process has joined it; joins nothing."""
     return _world
-
-
-def mailbox() -> Mailbox | None:
-    """For messages between ranks that nobody waits for; None for a process without others."""
-    return _mailbox
 
 
 def rank() -> int:
@@ -263,9 +262,13 @@ def _connect_by_mpi():
     connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
     if connected.size > 1:
         stalls.watch(MPI)
-        global _mailbox  # noqa: PLW0603 (beside the one world)
-        _mailbox = Mailbox(MPI)
     return connected
+
+
+def _mailbox() -> Mailbox:
+    from mpi4py import MPI  # which the world of several ranks has started
+
+    return Mailbox(MPI)
 
 
 def _abort_on_uncaught_exception(mpi) -> None:

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 from keras.src.saving import saving_api, saving_lib
 
-from tf_adasum.collectives.communicator import Communicator, mailbox, world
+from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
@@ -155,12 +155,12 @@ def _know(communicator: Communicator) -> _Files:
 def _tell(files: _Files, name: str, mark: _Mark) -> None:
     with _lock:
         for rank in files.world_ranks[1:]:
-            mailbox().send(rank, {"key": files.key, "name": name, "mark": mark})
+            world().mailbox.send(rank, {"key": files.key, "name": name, "mark": mark})
 
 
 def _receive() -> None:
     with _lock:
-        for sender, message in mailbox().receive():
+        for sender, message in world().mailbox.receive():
             _told[sender, message["key"], message["name"]] = tuple(message["mark"])
 
 
