@@ -142,7 +142,8 @@ def test_ranks_that_come_later_are_told_who_left(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     (half,) = (line for line in lines if line.startswith("HALF"))
-    assert "rank 1: Expected all ranks to take part in 'half again'" in half  # of the group
+    # The world's number, which is what a user can look for: in the group it is rank 1.
+    assert "rank 2: Expected all ranks to take part in 'half again'" in half
     assert "Received: rank 0 has ended" in half
     of_all = [line for line in lines if line.startswith("ALL")]
     assert len(of_all) == 2
