@@ -161,29 +161,21 @@ void WriteInputs(const AllreduceTensors& tensors, const Segments& segments, char
   });
 }
 
-Request MakeRequest(AllreduceTensors given, Done done) {
+}  // namespace
+
+Request AllreduceRequest(AllreduceTensors given) {
   const std::shared_ptr<const Plan> plan = PlanOf(given);
   const auto tensors = std::make_shared<const AllreduceTensors>(std::move(given));
   Request request{plan->key,
                   [tensors, plan](RequestContext& context) {
                     ExecuteAllreduce(*tensors, plan->spec, plan->segments, context);
                   },
-                  std::move(done)};
+                  nullptr};
   if (plan->enclosed_bytes > 0) {
     request.enclosure = {plan->enclosed_bytes,
                          [tensors, plan](char* to) { WriteInputs(*tensors, plan->segments, to); }};
   }
   return request;
-}
-
-}  // namespace
-
-void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done) {
-  try {
-    communicator.Enqueue(MakeRequest(std::move(tensors), done));
-  } catch (const Error& error) {
-    done(&error);
-  }
 }
 
 void AllreduceAndWait(Communicator& communicator, const AllreduceTensors& tensors) {

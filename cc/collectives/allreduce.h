@@ -46,10 +46,10 @@ struct AllreduceTensors {
   std::vector<int> replica_counts = {};
 };
 
-// Reduces over all replicas of all ranks. Never blocks; all errors come through `done`.
-void Allreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
+// Reduces over all replicas of all ranks; without `done`. Throws Error.
+Request AllreduceRequest(AllreduceTensors tensors);
 
-// As Allreduce, on the calling thread; returns when the outputs are there. Throws Error.
+// Carries it out on the calling thread; returns when the outputs are there. Throws Error.
 void AllreduceAndWait(Communicator& communicator, const AllreduceTensors& tensors);
 
 }  // namespace adasum

@@ -5,12 +5,12 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "cc/core/default_floats.h"
 #include "cc/core/threads.h"
 #include "cc/engine/outcome.h"
+#include "cc/engine/run_request.h"
 
 namespace adasum {
 namespace {
@@ -25,28 +25,6 @@ constexpr auto kShortestSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 constexpr auto kLong = std::chrono::seconds(10);
 constexpr auto kSleepAfterLong = std::chrono::milliseconds(10);
-
-// Runs a request; nothing but Error leaves.
-std::optional<Error> Run(const Request& request, RequestContext context) {
-  const auto named = [&](const std::string& text) {
-    return context.transport.RankName(context.transport.rank()) + ": " + text;
-  };
-  try {
-    request.run(context);
-    return std::nullopt;
-  } catch (const Error& error) {
-    const bool is_named = std::string_view(error.what()).substr(0, 5) == "rank ";
-    if (error.code() != ErrorCode::kInternal || is_named) return error;
-    return Error(ErrorCode::kInternal, named(error.what()));
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kResourceExhausted,
-                 named("Expected memory for '" + request.key.name() +
-                       "'. Received: none from the system. Give the rank more memory, or reduce "
-                       "fewer or smaller tensors at a time."));
-  } catch (const std::exception& exception) {
-    return Error(ErrorCode::kInternal, named(exception.what()));
-  }
-}
 
 }  // namespace
 
@@ -92,6 +70,8 @@ void Communicator::Enqueue(Request request) {
     refusal = Push(&request);
   } catch (const Error& error) {
     refusal = error;
+  } catch (const std::bad_alloc&) {
+    refusal = NoMemoryError(transport_->RankName(rank_), request);
   }
   if (refusal) {
     request.done(&*refusal);
@@ -279,7 +259,7 @@ std::optional<Error> Communicator::CarryOut(const Request& request, const Enclos
   transport().Begin();
   RequestContext context = Context();
   context.enclosed = enclosed;
-  std::optional<Error> error = Run(request, context);
+  std::optional<Error> error = RunRequest(request, context);
   if (error && transport_->HasAbandoned()) error->SetNeedsMemoryKept();
   if (timeline_) timeline_->Add(request.key.name(), begin, -1, 0);
   // All was checked before the first byte, so that an error of one rank here is a lost peer or a

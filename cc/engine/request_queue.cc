@@ -5,7 +5,7 @@
 
 namespace adasum {
 
-void RequestQueue::Push(Request request) {
+void RequestQueue::Push(Request&& request) {
   request.enqueued = Timeline::Clock::now();
   pending_.push_back(std::move(request));
   ++num_pushed_;

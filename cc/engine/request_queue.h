@@ -22,7 +22,8 @@ struct WaitingRequest {
 // Whoever has it has a lock for it.
 class RequestQueue {
  public:
-  void Push(Request request);
+  // A throw, for want of memory, leaves `request` as it was.
+  void Push(Request&& request);
   bool is_empty() const { return pending_.empty(); }
   int64_t num_pushed() const { return num_pushed_; }
   // The oldest that waits. It stays where it is until it is taken.

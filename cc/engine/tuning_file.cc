@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -72,7 +73,9 @@ bool TuningFile::Keep(const std::string& host_kind, const Tuning& tuning) const 
   }
   text << TextOf(tuning) << " " << host_kind << "\n";
   // Two jobs that end their measurements at once each write a whole file, of which one stays.
-  const std::string temporary = path_ + "." + std::to_string(getpid());
+  // The number alone would not do: containers that share the folder number their processes alike.
+  const std::string temporary =
+      path_ + "." + std::to_string(getpid()) + "." + std::to_string(std::random_device{}());
   std::ofstream file(temporary);
   file << text.str();
   file.close();

@@ -12,8 +12,7 @@ class AllgatherOp : public RequestOp {
   using RequestOp::RequestOp;
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group&) const override {
     AllgatherTensors tensors{name(), {}, {}};
     for (int i = 1; i < context->num_inputs(); ++i) {
       tensors.inputs.push_back(ToRows(context->input(i)));

@@ -19,8 +19,7 @@ class AlltoallOp : public RequestOp {
  private:
   static constexpr int kFirst = 2;
 
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group&) const override {
     const auto splits = context->input(1).flat<int64_t>();
     AlltoallTensors tensors{name(), {}, {splits.data(), splits.data() + splits.size()}, {}};
     for (int i = kFirst; i < context->num_inputs(); ++i) {

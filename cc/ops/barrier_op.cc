@@ -9,8 +9,7 @@ class BarrierOp : public RequestOp {
   using RequestOp::RequestOp;
 
  private:
-  absl::StatusOr<Request> MakeRequest(tensorflow::OpKernelContext*,
-                                      const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(tensorflow::OpKernelContext*, Group&) const override {
     return BarrierRequest(name());
   }
 };

@@ -16,8 +16,8 @@ class BroadcastOp : public RequestOp {
 
  private:
   // The root's outputs are its inputs, from which it sends.
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator& communicator) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group& group) const override {
+    const Communicator& communicator = group.communicator();
     if (root_ < 0 || root_ >= communicator.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("rank ", communicator.world_rank(), ": Expected a root in [0, ",

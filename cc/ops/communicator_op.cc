@@ -30,12 +30,10 @@ class CommunicatorOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* context) override {
     std::shared_ptr<Group> group;
-    try {
-      group = FindGroup(id_);
-    } catch (const Error& error) {
-      context->SetStatus(ToStatus(&error));
-      return;
-    }
+    OP_REQUIRES_OK(context, StatusOf([&] {
+                     group = FindGroup(id_);
+                     return absl::OkStatus();
+                   }));
     tensorflow::Tensor handle(tensorflow::DT_RESOURCE, {});
     // Reference-counted: the resource lives as long as the last tensor that holds the handle.
     handle.scalar<tensorflow::ResourceHandle>()() =

@@ -59,8 +59,8 @@ class CompressedAllreduceOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator& communicator) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group& group) const override {
+    const Communicator& communicator = group.communicator();
     CompressedTensors tensors{name(), reduction_, codec_, ToDType(context->input_dtype(1))};
     TF_RETURN_IF_ERROR(
         CheckReplicaShapes(context, communicator, num_inputs_, num_tensors_, name()));
@@ -92,11 +92,7 @@ class CompressedAllreduceOp : public RequestOp {
       tensors.residuals.back().push_back(residual.data());
     }
     tensors.kept = kept;
-    try {
-      return CompressedAllreduceRequest(std::move(tensors));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return CompressedAllreduceRequest(std::move(tensors));
   }
 
   absl::Status CheckResidual(OpKernelContext* context, int i, const Tensor& residual,

@@ -26,8 +26,7 @@ class DeadlineAllreduceOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group&) const override {
     DeadlineTensors tensors;
     tensors.name = name();
     tensors.dtype = ToDType(input_type(1));
@@ -49,11 +48,7 @@ class DeadlineAllreduceOp : public RequestOp {
     Tensor* share = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(2 * num_tensors_, {}, &share));
     tensors.share = static_cast<double*>(share->data());
-    try {
-      return DeadlineAllreduceRequest(std::move(tensors));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return DeadlineAllreduceRequest(std::move(tensors));
   }
 
   int num_tensors_;

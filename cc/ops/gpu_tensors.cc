@@ -1,13 +1,12 @@
 #include "cc/ops/gpu_tensors.h"
 
 #include "cc/cuda/cuda_state.h"
-#include "cc/ops/status.h"
 #include "xla/stream_executor/stream.h"
 #include "xla/stream_executor/stream_executor.h"
 
 namespace adasum {
 
-absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group* group,
+absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group& group,
                             std::shared_ptr<DeviceTensors>* tensors) {
   auto* device_context = context->op_device_context();
   auto* stream = device_context == nullptr ? nullptr : device_context->stream();
@@ -15,12 +14,8 @@ absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group* group,
     return absl::InternalError(absl::StrCat("Expected a device with a CUDA stream. Received: ",
                                             context->device()->name()));
   }
-  try {
-    *tensors = group->StateOn(stream->parent()->device_ordinal(), &MakeCudaState)
-                   ->Tensors(stream->platform_specific_handle().stream);
-  } catch (const Error& error) {
-    return ToStatus(&error);
-  }
+  *tensors = group.StateOn(stream->parent()->device_ordinal(), &MakeCudaState)
+                 ->Tensors(stream->platform_specific_handle().stream);
   return absl::OkStatus();
 }
 

@@ -12,8 +12,9 @@
 namespace adasum {
 
 // They are ready when what TensorFlow has put on its stream so far is done, the earlier users of
-// the outputs' memory included: call it when the outputs are allocated. Does not wait.
-absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group* group,
+// the outputs' memory included: call it when the outputs are allocated. Does not wait. Throws
+// Error.
+absl::Status FindGpuTensors(tensorflow::OpKernelContext* context, Group& group,
                             std::shared_ptr<DeviceTensors>* tensors);
 
 }  // namespace adasum

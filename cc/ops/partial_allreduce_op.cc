@@ -29,8 +29,7 @@ class PartialAllreduceOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group&) const override {
     PartialTensors tensors;
     tensors.name = name();
     tensors.dtype = ToDType(input_type(1));
@@ -52,11 +51,7 @@ class PartialAllreduceOp : public RequestOp {
     Tensor* num_behind = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(num_tensors_, {}, &num_behind));
     tensors.num_behind = static_cast<int64_t*>(num_behind->data());
-    try {
-      return PartialAllreduceRequest(std::move(tensors));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return PartialAllreduceRequest(std::move(tensors));
   }
 
   int num_tensors_;
@@ -72,7 +67,7 @@ class PartialResetOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext*, const Communicator&) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext*, Group&) const override {
     return PartialResetRequest(restarts_);
   }
 

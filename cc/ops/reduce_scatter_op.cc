@@ -19,8 +19,8 @@ class ReduceScatterOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator& communicator) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group& group) const override {
+    const Communicator& communicator = group.communicator();
     ReduceScatterTensors tensors{name(), reduction_, ToDType(input_type(1)), {}};
     for (int i = 0; i < context->num_outputs(); ++i) {
       const Tensor& input = context->input(1 + i);
@@ -36,11 +36,7 @@ class ReduceScatterOp : public RequestOp {
       tensors.tensors.push_back({input.shape().DebugString(), num_rows, RowElements(shape),
                                  input.data(), output->data()});
     }
-    try {
-      return ReduceScatterRequest(std::move(tensors));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return ReduceScatterRequest(std::move(tensors));
   }
 
   std::string reduction_;

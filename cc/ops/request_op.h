@@ -2,7 +2,6 @@
 #ifndef ADASUM_OPS_REQUEST_OP_H_
 #define ADASUM_OPS_REQUEST_OP_H_
 
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +17,7 @@ namespace adasum {
 
 // Hands its request to the communication thread and returns; TensorFlow keeps inputs and outputs
 // alive until `done` is called, on that thread. An op that is called eagerly is waited for by its
-// caller in any case, and so runs on the caller's thread (`caller_waits`).
+// caller in any case, and so runs on the caller's thread (`caller_waits`): two wake-ups less.
 class RequestOp : public tensorflow::AsyncOpKernel {
  public:
   explicit RequestOp(tensorflow::OpKernelConstruction* context) : AsyncOpKernel(context) {
@@ -26,15 +25,19 @@ class RequestOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("caller_waits", &caller_waits_));
   }
 
-  void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override {
+  void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) final {
     std::shared_ptr<Group> group;
     OP_REQUIRES_OK_ASYNC(context, LookUpGroup(context, &group), done);
-    absl::StatusOr<Request> request = MakeRequest(context, group->communicator());
-    OP_REQUIRES_OK_ASYNC(context, request.status(), done);
     if (caller_waits_) {
-      context->SetStatus(RunAndWait(context, group, *std::move(request)));
+      context->SetStatus(StatusOf([&] { return RunAndKeep(context, group); }));
       return done();
     }
+    absl::StatusOr<Request> request;
+    OP_REQUIRES_OK_ASYNC(context, StatusOf([&] {
+                           request = MakeRequest(context, *group);
+                           return request.status();
+                         }),
+                         done);
     // The group stays open until the request is done.
     request->done = [context, group, done](const Error* error) {
       KeepTensorsIfNeeded(error, context, group);
@@ -45,22 +48,27 @@ class RequestOp : public tensorflow::AsyncOpKernel {
   }
 
  protected:
-  // The request without `done`; it may use `context` until it is done.
+  // The request without `done`; it may use `context` until it is done. May throw.
   virtual absl::StatusOr<Request> MakeRequest(tensorflow::OpKernelContext* context,
-                                              const Communicator& communicator) const = 0;
+                                              Group& group) const = 0;
+  // Carries it out on the calling thread. May throw.
+  virtual absl::Status RunAndWait(tensorflow::OpKernelContext* context, Group& group) const {
+    absl::StatusOr<Request> request = MakeRequest(context, group);
+    if (request.ok()) group.communicator().RunAndWait(*std::move(request));
+    return request.status();
+  }
   const std::string& name() const { return name_; }
+  // Of kernels whose tensors are on a GPU, for which no caller waits.
+  void LeaveToCommunicationThread() { caller_waits_ = false; }
 
  private:
-  static absl::Status RunAndWait(tensorflow::OpKernelContext* context,
-                                 const std::shared_ptr<Group>& group, Request request) {
+  absl::Status RunAndKeep(tensorflow::OpKernelContext* context,
+                          const std::shared_ptr<Group>& group) const {
     try {
-      group->communicator().RunAndWait(std::move(request));
-      return absl::OkStatus();
+      return RunAndWait(context, *group);
     } catch (const Error& error) {
       KeepTensorsIfNeeded(&error, context, group);
-      return ToStatus(&error);
-    } catch (const std::exception& exception) {
-      return absl::InternalError(exception.what());
+      throw;
     }
   }
 

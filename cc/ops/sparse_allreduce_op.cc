@@ -33,9 +33,8 @@ class SparseAllreduceOp : public RequestOp {
     return context->input(kFirst + num_inputs_ + i);
   }
 
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator& communicator) const override {
-    TF_RETURN_IF_ERROR(replica_counts_.Check(communicator, num_inputs_ / num_tensors_));
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group& group) const override {
+    TF_RETURN_IF_ERROR(replica_counts_.Check(group.communicator(), num_inputs_ / num_tensors_));
     const Tensor& dense_rows = context->input(1);
     if (dense_rows.NumElements() != num_tensors_) {
       return absl::InvalidArgumentError(
@@ -51,11 +50,7 @@ class SparseAllreduceOp : public RequestOp {
     request.allocate = [this, context](const std::vector<int64_t>& num_rows) {
       return Allocate(context, num_rows);
     };
-    try {
-      return SparseAllreduceRequest(std::move(request));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return SparseAllreduceRequest(std::move(request));
   }
 
   SparseTensor TensorOf(OpKernelContext* context, int i, int64_t dense_rows) const {

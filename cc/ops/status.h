@@ -1,6 +1,9 @@
-// The one place where our errors become TensorFlow's.
+// The one place where our exceptions become TensorFlow's statuses.
 #ifndef ADASUM_OPS_STATUS_H_
 #define ADASUM_OPS_STATUS_H_
+
+#include <exception>
+#include <new>
 
 #include "absl/status/status.h"
 #include "cc/core/error.h"
@@ -25,6 +28,23 @@ inline absl::Status ToStatus(const Error* error) {
       break;
   }
   return absl::InternalError(error->what());
+}
+
+// What `body` returns, or the status of what it throws: kernels run all of ours through this, for
+// no exception may cross the border to TensorFlow.
+template <typename Body>
+absl::Status StatusOf(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return ToStatus(&error);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "Expected memory for an operation. Received: none from the system. Give this rank more "
+        "memory, or reduce fewer or smaller tensors at a time.");
+  } catch (const std::exception& exception) {
+    return absl::InternalError(exception.what());
+  }
 }
 
 }  // namespace adasum

@@ -19,14 +19,13 @@ class UploadsOp : public RequestOp {
   }
 
  private:
-  absl::StatusOr<Request> MakeRequest(OpKernelContext* context,
-                                      const Communicator& communicator) const override {
+  absl::StatusOr<Request> MakeRequest(OpKernelContext* context, Group& group) const override {
     UploadTensors tensors;
     tensors.name = name();
     tensors.dtype = ToDType(input_type(2));
     const Tensor& uploads = context->input(1);
     if (uploads.NumElements() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", communicator.world_rank(),
+      return absl::InvalidArgumentError(absl::StrCat("rank ", group.communicator().world_rank(),
                                                      ": Expected one bool, whether this rank "
                                                      "uploads. Received: a tensor of shape ",
                                                      uploads.shape().DebugString(),
@@ -45,11 +44,7 @@ class UploadsOp : public RequestOp {
     Tensor* num_uploads = nullptr;
     TF_RETURN_IF_ERROR(context->allocate_output(num_tensors_, {}, &num_uploads));
     tensors.num_uploads = static_cast<int64_t*>(num_uploads->data());
-    try {
-      return UploadRequest(std::move(tensors));
-    } catch (const Error& error) {
-      return ToStatus(&error);
-    }
+    return UploadRequest(std::move(tensors));
   }
 
   int num_tensors_;

@@ -45,7 +45,7 @@ Ending RunOnReplicas(Communicator& communicator, int num_replicas, OnEachReplica
   tensors.inputs.resize(num_replicas, {&value});
   tensors.device = std::make_shared<OnEachReplica>(std::move(body));
   test::Pending pending;
-  Allreduce(communicator, std::move(tensors), pending.done());
+  test::EnqueueAllreduce(communicator, std::move(tensors), pending.done());
   return pending.Await();
 }
 
@@ -151,7 +151,7 @@ TEST(ThreadThatCannotBeHadIsAnError) {
       AllreduceTensors tensors{"two", "sum", DType::kFloat64, {{1}}, {}, {&results[rank]}};
       tensors.inputs = {{&input}, {&input}};
       pending.push_back(std::make_unique<test::Pending>());
-      Allreduce(ranks[rank], std::move(tensors), pending.back()->done());
+      test::EnqueueAllreduce(ranks[rank], std::move(tensors), pending.back()->done());
     }
     for (int rank = 0; rank < 2; ++rank) endings[rank] = pending[rank]->Await();
     return endings;

@@ -17,6 +17,16 @@ Done Pending::done() {
 
 Ending Pending::Await() { return state_->promise.get_future().get(); }
 
+void EnqueueAllreduce(Communicator& communicator, AllreduceTensors tensors, Done done) {
+  try {
+    Request request = AllreduceRequest(std::move(tensors));
+    request.done = done;
+    communicator.Enqueue(std::move(request));
+  } catch (const Error& error) {
+    done(&error);
+  }
+}
+
 VectorRequest::VectorRequest(Communicator& communicator, const std::string& name,
                              std::vector<double> values, const std::string& reduction, DType dtype)
     : input_(std::move(values)), output_(input_.size()) {
@@ -26,7 +36,7 @@ VectorRequest::VectorRequest(Communicator& communicator, const std::string& name
                            {{static_cast<int64_t>(input_.size())}},
                            {{input_.data()}},
                            {output_.data()}};
-  Allreduce(communicator, std::move(tensors), pending_.done());
+  EnqueueAllreduce(communicator, std::move(tensors), pending_.done());
 }
 
 void CheckUsable(Ranks& ranks, const std::string& name) {

@@ -58,6 +58,9 @@ class Pending {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
+// As TensorFlow's op does: what is refused at once comes through `done`, too.
+void EnqueueAllreduce(Communicator& communicator, AllreduceTensors tensors, Done done);
+
 // A float64 vector that is reduced as a request.
 class VectorRequest {
  public:

@@ -52,7 +52,7 @@ struct Replicas {
       for (Elements& tensor : replica) tensors.inputs.back().push_back(tensor.bytes());
     }
     test::Pending pending;
-    Allreduce(communicator, std::move(tensors), pending.done());
+    test::EnqueueAllreduce(communicator, std::move(tensors), pending.done());
     return pending.Await();
   }
 

@@ -117,7 +117,7 @@ void GpuSide::Start(Communicator& communicator, DeviceState& state) {
     tensors.outputs.push_back(request_.in_place ? inputs_[0][i]->bytes : outputs_[i]->bytes);
   }
   tensors.device = state.Tensors(framework_.get());
-  Allreduce(communicator, std::move(tensors), pending_.done());
+  EnqueueAllreduce(communicator, std::move(tensors), pending_.done());
 }
 
 Elements& GpuSide::Result(size_t tensor) {

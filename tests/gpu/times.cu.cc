@@ -114,7 +114,7 @@ class Tensors {
     AllreduceTensors tensors = Named(input_, output_);
     tensors.device = wired->state->Tensors(stream_.get());
     test::Pending pending;
-    Allreduce(*wired->communicator, std::move(tensors), pending.done());
+    test::EnqueueAllreduce(*wired->communicator, std::move(tensors), pending.done());
     CHECK_EQ(test::Describe(pending.Await()), "");
   }
 

@@ -75,7 +75,7 @@ std::vector<Exchange> OtherReductionsAndDTypes() {
 void CheckExchange(Communicator& communicator, const Exchange& exchange, int referee) {
   Part part(exchange, communicator.rank());
   Pending pending;  // on the communication thread
-  Allreduce(communicator, part.Tensors(), pending.done());
+  EnqueueAllreduce(communicator, part.Tensors(), pending.done());
   CHECK_EQ(Describe(pending.Await()), "");
   const uint64_t digest = part.Digest();
   CHECK_EQ(OfAll(digest, MPI_MIN), OfAll(digest, MPI_MAX));
