@@ -116,7 +116,7 @@ def test_requirements_pin_the_first_version_that_is_tested():
     versions = runpy.run_path(str(ROOT / "tf_adasum" / "versions.py"))
     pins = (ROOT / "requirements.txt").read_text()
     assert f"\ntensorflow-cpu=={versions['TESTED_TENSORFLOW'][0]}\n" in pins
-    assert f"\nkeras=={versions['TESTED_KERAS']};" in pins
+    assert f"\nkeras=={versions['TESTED_KERAS'][0]};" in pins
 
 
 def test_no_mpi(tmp_path):

@@ -37,8 +37,8 @@ if [ "$1" = info ]; then echo /out; else echo bazel "$@" >>'{log}'; fi
 """
 BUILT = ["bazel build //tf_adasum", "python tools/install_native.py /out"]
 
-# What the requirements ask for, and what is taken without its own.
-INSTALLED = ["python pip", "python pip"]
+# What the requirements ask for, the oldest Keras, and Keras 2, which are taken without their own.
+INSTALLED = ["python pip"] * 3
 
 
 def _configured(*arguments):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tests.runner import crash_report, mpi_results, run_pytest
 
+_ROOT = Path(__file__).parents[2]
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
@@ -23,12 +25,24 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, help="number of ranks to start")
     parser.add_argument("--timeout", type=int, help="seconds after which the ranks are ended")
+    parser.add_argument("--oldest_keras", action="store_true", help="run on the oldest Keras")
     parser.add_argument("--folder", type=Path, help="where the ranks write (internal)")
     options, rest = parser.parse_known_args(arguments)
     if options.folder:
         return _run_rank(options.folder, rest)
+    if options.oldest_keras:
+        sys.path.insert(0, str(_oldest_keras()))
     with tempfile.TemporaryDirectory(prefix="mpi_pytest_") as folder:
         return _run_world(options.ranks, options.timeout, Path(folder), rest)
+
+
+def _oldest_keras() -> Path:
+    """Where `make setup` has put it."""
+    versions = runpy.run_path(str(_ROOT / "tf_adasum" / "versions.py"))
+    folder = Path(sys.prefix) / "keras" / versions["TESTED_KERAS"][-1]
+    if not (folder / "keras").is_dir():
+        raise SystemExit(f"run_mpi_pytest: expected Keras in {folder}. Run make setup.")
+    return folder
 
 
 def _run_rank(folder: Path, rest: list[str]) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 import keras
 import tensorflow as tf
 
-from tf_adasum.versions import TESTED_KERAS, TESTED_TENSORFLOW
+from tf_adasum.versions import OLDEST_KERAS, TESTED_KERAS, TESTED_TENSORFLOW
 
-TESTED = f"TensorFlow {', '.join(TESTED_TENSORFLOW)} and Keras {TESTED_KERAS}"
+TESTED = f"TensorFlow {', '.join(TESTED_TENSORFLOW)} and Keras {', '.join(TESTED_KERAS)}"
 
 
 def require_hooks(owner: object, *names: str) -> None:
@@ -98,4 +98,16 @@ def _require_tensorflow_backend() -> None:
         )
 
 
+def _require_keras_version() -> None:
+    """Fails at import where Keras is older than what the hooks are written for."""
+    installed = tuple(int(number) for number in keras.__version__.split(".")[:2])
+    if installed < OLDEST_KERAS:
+        oldest = ".".join(map(str, OLDEST_KERAS))
+        raise ImportError(
+            f"tf_adasum needs Keras {oldest} or newer. Received: {keras.__version__}. Install one, "
+            f"which any TensorFlow from 2.16 on takes: pip install 'keras>={oldest}'."
+        )
+
+
 _require_tensorflow_backend()
+_require_keras_version()

@@ -10,10 +10,15 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.guard import require_hooks, require_mentions
 
-require_hooks(seed_generator, "GLOBAL_SEED_GENERATOR")
+require_hooks(seed_generator, "global_seed_generator")
 require_hooks(global_state, "get_global_attribute", "set_global_attribute")
+
+# Older versions of Keras have the text where they use it.
+_NAME = getattr(seed_generator, "GLOBAL_SEED_GENERATOR", "global_seed_generator")
+if not hasattr(seed_generator, "GLOBAL_SEED_GENERATOR"):
+    require_mentions(seed_generator, "global_seed_generator", _NAME)
 
 
 def of_this_thread(
@@ -28,7 +33,7 @@ def of_this_thread(
         None where nothing has drawn from it yet, or where it was made by replicas of another
         strategy, which these can't use.
     """
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    generator = global_state.get_global_attribute(_NAME)
     if generator is None or strategy is None:
         return generator
     made_by = getattr(generator.state.value, "distribute_strategy", strategy)
@@ -37,7 +42,7 @@ def of_this_thread(
 
 def set_of_this_thread(generator: keras.random.SeedGenerator | None) -> None:
     """Lets this thread draw from another generator; from a new one if it is None."""
-    global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, generator)
+    global_state.set_global_attribute(_NAME, generator)
 
 
 class LentGenerator:
