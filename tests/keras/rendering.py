@@ -32,7 +32,8 @@ After 2 and 3 all replicas hold the same bits, and all ranks return the same num
 * **refused**: with the sentence given, on every rank, at once.
 * **not run**: nobody has looked yet.
 
-`make test` runs one column of two processes for a quarter of the rows; `make test-full` runs all.
+With one column of two processes each, `make test` runs an eighth of the rows, and the gate a
+quarter; `make test-full` runs all.
 """
 
 
