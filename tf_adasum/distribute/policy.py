@@ -53,7 +53,8 @@ class PlanRow(NamedTuple):
         dtype: name of its dtype.
         reduction: that it gets.
         codec: how it travels; "" as it is, or where a plan does not say.
-        num_bytes: that a replica sends to all others together, and gets from them.
+        num_bytes: of the whole variable as it travels; each of P ranks sends about 2 (P - 1) / P
+            times as many.
     """
 
     path: str
