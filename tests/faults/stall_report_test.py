@@ -157,5 +157,6 @@ def test_a_limit_that_is_no_number_is_refused(tmp_path):
     done = _run(tmp_path, "late", TF_ADASUM_STALL_WARNING_SECONDS="soon")
     assert done.returncode == 1
     assert (
-        "Expected a number of seconds from 0 on in TF_ADASUM_STALL_WARNING_SECONDS" in done.stderr
+        "Expected a number of seconds from 0 on in TF_ADASUM_STALL_WARNING_SECONDS. "
+        "Received: 'soon'. Set it so, or unset it." in done.stderr
     )

@@ -56,15 +56,17 @@ def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced b
         that any rank has, in ascending order and each index once.
 
     Raises:
-        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names.
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, counts or names, or
+            for a dtype that the reduction does not take.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
         LookupError: if a gradient is asked for through another reduction than "sum" and "mean". All
             ranks together get the gradient of the sum of their losses: through "sum" the sum,
             through "mean" the mean.
         ValueError: for an unknown reduction, or a local one beside another than "adasum"; for
             `tf.IndexedSlices` without a dense_shape, by another reduction, or by a local one;
             for a compression beside either, or by another reduction than "adasum", "mean", "sum".
+        TypeError: for what is no tensor, communicator, codec or state, or a name that is no str.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

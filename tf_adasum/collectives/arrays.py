@@ -36,8 +36,10 @@ def allreduce_arrays(
     Raises:
         ValueError: if an array cannot be reduced in place, or the ranks' arrays differ in shape,
             dtype or count; no array is changed then.
+        TypeError: for what is no array and no list.
         TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
         RuntimeError: if a rank has ended.
+        tf.errors.UnavailableError: if the communicator was closed.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum

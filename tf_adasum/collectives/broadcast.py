@@ -30,7 +30,10 @@ def broadcast(
         on the root, and as zero elsewhere.
 
     Raises:
-        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names.
+        tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names, or a
+            root that is no rank.
+        tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        tf.errors.UnavailableError: if a rank has ended.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

@@ -221,7 +221,8 @@ def _checked(rank: int, text: str) -> float:
         seconds = math.nan
     if not seconds >= 0:
         raise ValueError(
-            f"rank {rank}: Expected a number of seconds from 0 on in {VARIABLE}. Received: {text!r}"
+            f"rank {rank}: Expected a number of seconds from 0 on in {VARIABLE}. "
+            f"Received: {text!r}. Set it so, or unset it."
         )
     return seconds
 

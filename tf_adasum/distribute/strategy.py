@@ -93,7 +93,7 @@ class AdasumStrategy(tf.distribute.Strategy):
             unknown, `batch_share` has no positive number for each rank or differs between ranks,
             `bucket_bytes` is not positive, `check_every` is negative, or a device is none
             that this process has, or there twice.
-        TypeError: `communicator` is none, or `bucket_bytes` or `check_every` is no int.
+        TypeError: `communicator` is no `Communicator`, or `bucket_bytes` or `check_every` no int.
         tf.errors.UnavailableError: the communicator was closed.
 
     Example:

@@ -48,7 +48,7 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         fraction: f, above 0 and at most 1. Where c, the columns of a sketch, are fewer than about
             8 k, light values pass for heavy ones.
         sketch_fraction: s, above 0 and at most 1; c = s n / rows.
-        rows: of a sketch, at least 1; more find the heaviest more surely.
+        rows: of a sketch, from 1 to 101; more find the heaviest more surely.
         reduction: R, "mean" or "adasum".
         least_elements: variables of fewer elements count as small.
         **kwargs: what all Keras optimizers take: name, weight_decay, clipnorm, use_ema and so on.

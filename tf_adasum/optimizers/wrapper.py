@@ -177,7 +177,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
             do not.
         sync: when and with whom replicas meet, such as `adasum.sync.GroupAveraging()`, which says
             what is exchanged then; not with the other settings of that, which are `mode` (but with
-            `Deadline`), `steps_per_sync` and `compression`. None: all, as these say.
+            `Deadline`), `steps_per_sync` and `compression`, and `Lazy` not with `accumulate`. None:
+            all, as these say.
         unused_variables: whether replicas may lack gradients of variables, or leave variables out
             of a call, each in its own way and differently in each step. What a replica lacks then
             counts as a gradient of zero; a variable that no replica has a gradient for stays as it
@@ -189,10 +190,12 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
         The same optimizer.
 
     Raises:
-        TypeError: not a Keras optimizer, or one that cannot be wrapped.
+        TypeError: not a Keras optimizer, or one that cannot be wrapped; or `compression` is no
+            codec, or `sync` no choice of `adasum.sync`.
         ValueError: a setting is unknown or does not go with the others, or the optimizer is
-            wrapped already, or is built already and given `accumulate`, `steps_per_sync` or `sync`,
-            or a list for `steps_per_sync` has not one number for each rank of the strategy.
+            wrapped already, or is built already and given `accumulate`, `steps_per_sync`, `sync` or
+            `unused_variables`, or a list for `steps_per_sync` has not one number for each rank of
+            the strategy.
 
     Example:
         >>> import keras, tf_adasum

@@ -18,9 +18,9 @@ _MOST_MILLISECONDS = 1e9
 class Deadline(Sync):
     """Each step with all ranks, without the few chunks of their messages that are late.
 
-    What a rank exchanges is cut into up to 256 chunks. With x_r what rank r has in this step and
-    e_r what of it was left out before, R the variable's reduction (Adasum, mean or sum), and m_r
-    which elements of rank r are there in time, 0 or 1,
+    What a rank exchanges is cut into up to 256 chunks (four for each rank, if that is more). With
+    x_r what rank r has in this step and e_r what of it was left out before, R the variable's
+    reduction (Adasum, mean or sum), and m_r which elements of rank r are there in time, 0 or 1,
 
         y = R(m_1 (x_1 + e_1), .., m_N (x_N + e_N)),   e_r <- (1 - m_r) (x_r + e_r)
 

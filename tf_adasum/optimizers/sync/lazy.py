@@ -31,8 +31,9 @@ class Lazy(Sync):
     gradients of the batch twice, so that it is for networks that are much slower than the
     computation. Adasum would need all last uploads at every rank; here it is the mean, whatever
     the strategy's rules say. It works in `fit` and `train_on_batch`, without `jit_compile`, and not
-    with `batch_share`. `optimizer.uploads` tells how often this rank uploaded. Layers that assign
-    their own trainable weights (SpectralNormalization), or draw by `tf.random`, make all look new.
+    with `batch_share` and `accumulate`. `optimizer.uploads` tells how often this rank uploaded.
+    Layers that assign their own trainable weights (SpectralNormalization), or draw by `tf.random`,
+    make all look new.
 
     Args:
         rule: 1 or 2.
