@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import keras
@@ -56,10 +57,15 @@ class Betas(SGD):
 # By setting, and what is unlike in it where there are several cases.
 UNLIKE = {
     "epochs": Unlike("fit", {"epochs": 3}, "2", "3"),
+    "steps_per_epoch": Unlike("fit", {"steps_per_epoch": 1}, "none", "1"),
     "shuffle": Unlike("fit", {"shuffle": False}, "True", "False"),
     "validation": Unlike("fit", {"validation_data": examples(8)}, "none", "validation_data"),
     "validation (of a split)": Unlike("fit", {"validation_split": 0.25}, "none", "0.25 of x"),
     "validation_freq": Unlike("fit", {"validation_freq": 2}, "1", "2"),
+    "validation_steps": Unlike(
+        *("fit", {"validation_data": examples(8), "validation_steps": 2}, "1", "2"),
+        {"validation_data": examples(8), "validation_steps": 1},
+    ),
     "tf_adasum callbacks": Unlike(
         *("fit", {"callbacks": [LearningRateWarmup(0.1, num_steps=2)]}),
         *("none", r"\[LearningRateWarmup\]"),
@@ -151,6 +157,24 @@ def test_one_rank_that_calls_another_method(first, last):
     with pytest.raises(ValueError, match=pattern):
         call()
     assert len(calls["predict"]()) == 16
+
+
+@pytest.mark.parametrize("method", ["evaluate", "predict"])
+def test_one_rank_that_looks_at_more_batches(method):
+    with strategy(1).scope():
+        model = small_model()
+        model.compile(adasum.wrap(SGD(0.01)), "mse")
+    x, y = examples(16)
+    data = {"x": x, "y": y} if method == "evaluate" else {"x": x}
+    call = functools.partial(getattr(model, method), **data, batch_size=4, verbose=0)
+    if LAST > 0:
+        pattern = (
+            f"^rank {world().rank}: Expected the same steps on all ranks when {method} begins. "
+            f"Received: 1 on rank 0, 2 on rank {LAST}. Call {method} alike"
+        )
+        with pytest.raises(ValueError, match=pattern):
+            call(steps=2 if world().rank == LAST else 1)
+    assert np.isfinite(call(steps=2)).all()
 
 
 def test_all_train_with_the_learning_rate_of_rank_0():

@@ -36,6 +36,8 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     own = {_METHOD: call.name}
     if call.name == "fit":
         own |= {**_of_fit(given), **_of_model(call.model), **unlike_layers.of_layers(call.model)}
+    else:
+        own["steps"] = _in_words(given.get("steps"))
     # One name, so that unlike methods meet there.
     name = "the next fit, evaluate or predict"
     told = gather_bytes(json.dumps(own).encode(), call.communicator, name)
@@ -45,19 +47,20 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
             received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
-            line = _refusal(setting, received)
+            line = _refusal(call.name, setting, received)
             if unlike_layers.is_of_layers(setting):
                 line = unlike_layers.refusal_of(setting, call)
             if line is not None:
                 raise ValueError(line)
 
 
-def _refusal(setting: str, received: str) -> str:
+def _refusal(name: str, setting: str, received: str) -> str:
     if setting == _METHOD:
         expected = "all ranks to come to the same call of fit, evaluate or predict"
         return refusal(expected, received, "Call each of them on all ranks, or on none.")
-    expected = f"the same {setting} on all ranks when fit begins"
-    return refusal(expected, received, "Call compile and fit alike on all ranks.")
+    expected = f"the same {setting} on all ranks when {name} begins"
+    made_by = "compile and fit" if name == "fit" else name
+    return refusal(expected, received, f"Call {made_by} alike on all ranks.")
 
 
 def _of_fit(given: dict[str, Any]) -> dict[str, str]:
@@ -65,9 +68,12 @@ def _of_fit(given: dict[str, Any]) -> dict[str, str]:
     has_data = given.get("validation_data") is not None
     return {
         "epochs": str(given.get("epochs", 1)),
+        # A rank that takes more steps than others waits for them behind their last one.
+        "steps_per_epoch": _in_words(given.get("steps_per_epoch")),
         "shuffle": str(given.get("shuffle", True)),
         "validation": "validation_data" if has_data else f"{split:g} of x" if split else "none",
         "validation_freq": str(given.get("validation_freq", 1)),
+        "validation_steps": _in_words(given.get("validation_steps")),
         "tf_adasum callbacks": _in_words(_of_all_ranks(given.get("callbacks"))),
     }
 
