@@ -253,6 +253,28 @@ def test_statistics_and_sums_leave_idle_replicas_out(num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+class Gathering(keras.Model):
+    """Looks at the rows of all replicas, as contrastive losses do."""
+
+    def train_step(self, data):
+        rows = tf.distribute.get_replica_context().all_gather(data, axis=0)
+        assert rows.shape[1] == 3
+        return {"rows": tf.cast(tf.shape(rows)[0], tf.float32), "sum": tf.reduce_sum(rows + 1)}
+
+
+@local_replicas
+def test_what_is_gathered_leaves_idle_replicas_out(num_local):
+    replicas = strategy(num_local)
+    number = replicas.num_replicas_in_sync
+    with replicas.scope():
+        model = Gathering()
+        model.compile(tf_adasum.wrap(momentum()))
+    x = np.ones([rows_of_two_batches(number), 3], np.float32)
+    logs = model.fit(x, batch_size=number * PER_REPLICA, shuffle=False, verbose=0).history
+    last = len(x) - number * PER_REPLICA
+    assert (logs["rows"], logs["sum"]) == ([last], [last * 6])
+
+
 @local_replicas
 def test_local_steps_leave_idle_replicas_where_they_are(num_local):
     """Two steps a round, the second without rows on half of the replicas; in float64."""
