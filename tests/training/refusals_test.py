@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.training.comparison import compiled
+from tests.training.comparison import compiled, compiled_under
 from tests.training.replicas import (
     LOCAL,
     MAX_LOCAL,
@@ -276,3 +276,18 @@ def test_a_model_that_each_rank_trains_alone_is_told_once(caplog):
     said = [r.getMessage() for r in caplog.records if "outside of the scope()" in r.getMessage()]
     assert len(said) == (world().rank == 0 and world().size > 1)
     assert all("on each rank by itself" in line for line in said)
+
+
+@local_replicas
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_wrapped_optimizer_is_applied_in_replicas(is_built, num_local):
+    """As in a loop that was written for Horovod, with a tape and without `strategy.run`."""
+    replicas = strategy(num_local)
+    model = compiled_under(replicas, keras.optimizers.Adam, "delta")
+    weights = model.trainable_variables
+    if is_built:
+        with replicas.scope():
+            model.optimizer.build(weights)
+    if world().size > 1 or not is_built:
+        with pytest.raises(RuntimeError, match=r"Expected .* strategy\.run"):
+            model.optimizer.apply([tf.zeros(each.shape) for each in weights], weights)

@@ -37,9 +37,20 @@ def _check_slots() -> None:
         strategy = tf.distribute.get_strategy()
         if isinstance(strategy.extended, HookedExtended):
             strategy.check_made_here(self)
+        else:
+            _check_made_elsewhere(self, strategy)
         return original(self, *args, **kwargs)
 
     TFOptimizer.add_variable_from_reference = add_in_scope
+
+
+def _check_made_elsewhere(optimizer, strategy: tf.distribute.Strategy) -> None:
+    """A loop without `strategy.run` comes here first, by an optimizer that is not built yet."""
+    made_under = getattr(optimizer, "_distribution_strategy", None)
+    if made_under is not None and isinstance(made_under.extended, HookedExtended):
+        expected = f"the optimizer {optimizer.name!r} under the AdasumStrategy it was created in"
+        advice = "Use fit, or apply it inside strategy.run; build it inside the scope()."
+        raise RuntimeError(refusal(expected, type(strategy).__name__, advice))
 
 
 def _check_variables() -> None:
