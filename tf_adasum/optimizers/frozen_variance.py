@@ -125,9 +125,11 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
     def scale(self, dtype: Any) -> Any:
         """Returns sqrt(1 - b2^n) / (1 - b1^t), which corrects the biases of v and m."""
         step = ops.convert_to_tensor(self.iterations) + 1
-        of_momentum = self._correction(self.beta_1, step, dtype)
-        of_variance = self._correction(self.beta_2, self._num_variance_updates(), dtype)
-        return ops.sqrt(of_variance) / of_momentum
+        # In bfloat16 b2 = 0.999 would be 1, and no weight would ever move.
+        exact = "float64" if dtype == "float64" else "float32"
+        of_momentum = self._correction(self.beta_1, step, exact)
+        of_variance = self._correction(self.beta_2, self._num_variance_updates(), exact)
+        return ops.cast(ops.sqrt(of_variance) / of_momentum, dtype)
 
     def _num_variance_updates(self) -> Any:
         """With that of this step."""
