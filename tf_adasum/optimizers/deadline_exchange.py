@@ -114,7 +114,8 @@ class DeadlineExchange(Exchange):
         reductions = self._reductions(strategy, variables)
         residuals = [self._left_out[id(native_variable(each))] for each in variables]
         own = self._of_rank(strategy, values, reductions)
-        own = [each + residual for each, residual in zip(own, residuals)]
+        # A LossScaleOptimizer hands on float32 for float16 variables.
+        own = [tf.cast(each, kept.dtype) + kept for each, kept in zip(own, residuals)]
         reduced, left_out, share = self._allreduce_of(strategy).reduce(own, reductions)
         for residual, each in zip(residuals, left_out):
             residual.assign(each)

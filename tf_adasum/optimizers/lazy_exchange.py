@@ -95,7 +95,9 @@ class LazyExchange(Exchange):
             advice = "Give all ranks as many devices, and no batch_share."
             raise ValueError(refusal(expected, found, advice))
         places = [self._place(each) for each in variables]
-        own = self._of_rank(strategy, grads)
+        # A LossScaleOptimizer hands on float32 for float16 variables.
+        found = zip(self._of_rank(strategy, grads), variables)
+        own = [tf.cast(each, variable.dtype) for each, variable in found]
         earlier = self._earlier_of_rank(strategy, places)
         changes = [new - old for new, old in zip(own, earlier)]
         uploads = self._decides(changes, places, idle)

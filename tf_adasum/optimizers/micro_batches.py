@@ -101,7 +101,9 @@ class MicroBatches(Accumulation):
     @override
     def leaves(self, trainable_variables, grads):
         """Dense tensors; where a mean is asked for, the K-th part, since means are added up."""
-        dense = [tf.convert_to_tensor(grad) for grad in grads]
+        # A LossScaleOptimizer hands on float32 for float16 variables.
+        pairs = zip(grads, trainable_variables)
+        dense = [tf.cast(tf.convert_to_tensor(grad), each.dtype) for grad, each in pairs]
         indices = self._indices(trainable_variables)
         divides = [self._reductions[index].divides_leaves for index in indices]
         return [grad / self.count if divide else grad for grad, divide in zip(dense, divides)]
