@@ -17,10 +17,13 @@ std::string Value(const char* variable) {
   return text == nullptr ? "" : text;
 }
 
-[[noreturn]] void Refuse(const char* setting, const std::string& expected,
+// `setting` is an environment variable, or an option of a split.
+[[noreturn]] void Refuse(const std::string& setting, const std::string& expected,
                          const std::string& received) {
-  throw Error(ErrorCode::kInvalidArgument, std::string("Expected ") + setting + " to be " +
-                                               expected + ". Received: " + received);
+  const bool is_variable = setting.rfind("TF_ADASUM_", 0) == 0;
+  const char* const advice = is_variable ? "Set it to that, or unset it." : "Pass that, or nothing.";
+  throw Error(ErrorCode::kInvalidArgument,
+              "Expected " + setting + " to be " + expected + ". Received: " + received + ". " + advice);
 }
 
 void ReadText(const char* variable, std::string* text) {

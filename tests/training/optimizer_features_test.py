@@ -105,6 +105,38 @@ def test_mixed_float16_scales_the_loss_by_itself(num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("delta", {"accumulate": 2}),
+        ("gradient", {"accumulate": 2}),
+        ("gradient", {"sync": tf_adasum.sync.Deadline(1e6)}),
+        ("delta", {"sync": tf_adasum.sync.Lazy(threshold=1e-30)}),
+    ],
+)
+def test_variables_of_float16_train_as_those_of_float32(mode, settings):
+    """Gradients behind a LossScaleOptimizer are float32 all the same."""
+    weights, start = [], None
+    policy = keras.config.dtype_policy()
+    for dtype in ("float32", "float16"):
+        keras.config.set_dtype_policy(dtype)
+        try:
+            make_sgd = lambda: loss_scaled(keras.optimizers.SGD(0.2))  # noqa: E731
+            model, number = compiled(1, make_sgd, mode, settings=settings)
+        finally:
+            keras.config.set_dtype_policy(policy)
+        assert model.trainable_variables[0].dtype == dtype
+        start = start or model.get_weights()
+        model.set_weights(start)  # initializers draw others in float16
+        x, y = examples(6 * PER_REPLICA * number)
+        model.fit(x, y, batch_size=PER_REPLICA * number, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+        assert_equal_on_ranks(model.trainable_variables)
+    for wanted, got, first in zip(*weights, start):
+        moved = np.abs(wanted - first).max()
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=0.1 * moved)
+
+
 @pytest.mark.long
 @local_replicas
 @pytest.mark.parametrize("mode", ["delta", "gradient", "plain"])
