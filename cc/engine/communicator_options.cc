@@ -21,9 +21,10 @@ std::string Value(const char* variable) {
 [[noreturn]] void Refuse(const std::string& setting, const std::string& expected,
                          const std::string& received) {
   const bool is_variable = setting.rfind("TF_ADASUM_", 0) == 0;
-  const char* const advice = is_variable ? "Set it to that, or unset it." : "Pass that, or nothing.";
-  throw Error(ErrorCode::kInvalidArgument,
-              "Expected " + setting + " to be " + expected + ". Received: " + received + ". " + advice);
+  const char* const advice =
+      is_variable ? "Set it to that, or unset it." : "Pass that, or nothing.";
+  throw Error(ErrorCode::kInvalidArgument, "Expected " + setting + " to be " + expected +
+                                               ". Received: " + received + ". " + advice);
 }
 
 void ReadText(const char* variable, std::string* text) {

@@ -219,7 +219,7 @@ def test_a_second_thread_does_not_meet_the_ranks_of_the_first():
 
     def evaluate():
         try:
-            outcomes.append(model.evaluate(x, y, batch_size=len(x), verbose=0))
+            outcomes.append(float(model.evaluate(x, y, batch_size=len(x), verbose=0)))
         except RuntimeError as error:
             outcomes.append(str(error))
 

@@ -52,7 +52,7 @@ def test_ranks_go_on_at_one_batch(num_local):
     replicas = strategy(num_local)
     model = _model(replicas)
     batches = _numbered(replicas.num_replicas_in_sync, 0.004 * world().rank)
-    numbers = [model.evaluate(batches, steps=1, verbose=0) for _ in range(6)]
+    numbers = [float(model.evaluate(batches, steps=1, verbose=0)) for _ in range(6)]
     # The mean over replicas that were given unlike batches, 3 and 4 say, would be 3.5.
     assert numbers == sorted({round(number) for number in numbers})
 
