@@ -247,6 +247,8 @@ def test_own_loops_are_refused():
         return
     with pytest.raises(ValueError, match=r"gradients of a batch at two weights"):
         replicas.run(step)
+    if not hasattr(keras.optimizers, "MultiOptimizer"):  # Keras 3.12 has none
+        return
     with replicas.scope():
         model = small_model()
         inner = tf_adasum.wrap(keras.optimizers.SGD(), sync=tf_adasum.sync.Lazy())

@@ -19,6 +19,7 @@ from tests.training.replicas import (
 )
 from tf_adasum.distribute.own_variables import residual_variables, state_variables
 from tf_adasum.distribute.variables import local_copies
+from tf_adasum.keras_hooks import lent_generator
 
 EPOCHS, STEPS, PER_REPLICA = 4, 5, 4
 adam = functools.partial(keras.optimizers.Adam, 0.01)
@@ -83,6 +84,7 @@ def data_of(kind, batch):
 
 def begun(num_local, make_optimizer, layers=(), kind="arrays", is_gan=False, **settings):
     """What a program does from its start to `fit`: the model, and the data."""
+    lent_generator.set_of_this_thread(None)  # set_random_seed of Keras 3.12 leaves it
     keras.utils.set_random_seed(7)
     replicas = strategy(num_local)
 

@@ -43,8 +43,9 @@ def _normalization(factor):
 
 
 def _discretization(borders):
-    layer = layers.Discretization(bin_boundaries=borders, output_mode="one_hot")
-    return lambda inputs: layers.Dense(1)(layers.Flatten()(layer(inputs)))
+    layer = layers.Discretization(bin_boundaries=borders)
+    numbers = layers.Lambda(lambda x: keras.ops.cast(x, "float32"))
+    return lambda inputs: layers.Dense(1)(numbers(layer(inputs)))
 
 
 def _lookup(words):
