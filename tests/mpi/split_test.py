@@ -127,9 +127,12 @@ def test_in_a_function():
         (
             {"color": 3},
             "Expected an option to be shared_memory, zero_copy, cross_memory or timeline. "
-            "Received: color",
+            "Received: color. Pass that, or nothing.",
         ),
-        ({"shared_memory": "no"}, "Expected the option shared_memory to be 0 or 1. Received: no"),
+        (
+            {"shared_memory": "no"},
+            "Expected the option shared_memory to be 0 or 1. Received: no. Pass that, or nothing.",
+        ),
     ],
 )
 def test_a_bad_option_of_one_rank_fails_on_all(options, message):

@@ -54,8 +54,8 @@ def _install_all_gather() -> None:
     def all_gather(self, value, axis, options=None):
         is_idle = _is_idle(self)
         if is_idle is not None:
-            own = functools.partial(_nothing_if, is_idle, axis=axis)
-            value = tf.nest.map_structure(own, value)
+            known = int(tf.get_static_value(tf.convert_to_tensor(axis)))
+            value = tf.nest.map_structure(functools.partial(_nothing_if, is_idle, known), value)
         return original(self, value, axis, options)
 
     distribute_lib.ReplicaContext.all_gather = all_gather
@@ -65,10 +65,10 @@ def _is_idle(context) -> tf.Tensor | None:
     return None if replica_context_with_peers() is None else context.strategy.extended.idle.here()
 
 
-def _nothing_if(is_idle: tf.Tensor, value, axis: int):
+def _nothing_if(is_idle: tf.Tensor, axis: int, value):
     """Returns the value, or its first 0 entries along the axis; what can't be gathered as it is."""
     rank = getattr(getattr(value, "shape", None), "rank", None)
-    if not rank or isinstance(value, tf.IndexedSlices):
+    if not rank or isinstance(value, (tf.IndexedSlices, tf.RaggedTensor, tf.SparseTensor)):
         return value
     lengths = tf.shape(value)
     along = [each == axis % rank for each in range(rank)]
