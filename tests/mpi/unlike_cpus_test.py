@@ -151,7 +151,8 @@ def test_a_bad_setting_of_one_rank_fails_on_all(monkeypatch, variable, value, me
         monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=variable) as caught:
         adasum.world().split(adasum.rank() % 2)
-    assert str(caught.value) == f"rank {last}: Expected {variable} {message}"
+    advice = "Set it to that, or unset it."
+    assert str(caught.value) == f"rank {last}: Expected {variable} {message}. {advice}"
     # Nothing is lost.
     adasum.allreduce_arrays(np.ones(3), "sum")
     monkeypatch.undo()
