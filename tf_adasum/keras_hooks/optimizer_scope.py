@@ -16,6 +16,7 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 
 require_hooks(TFOptimizer, "add_variable_from_reference")
 require_hooks(BaseOptimizer, "build")
@@ -46,8 +47,7 @@ def _check_slots() -> None:
 
 def _check_made_elsewhere(optimizer, strategy: tf.distribute.Strategy) -> None:
     """A loop without `strategy.run` comes here first, by an optimizer that is not built yet."""
-    made_under = getattr(optimizer, "_distribution_strategy", None)
-    if made_under is not None and isinstance(made_under.extended, HookedExtended):
+    if isinstance(strategy_of(optimizer).extended, HookedExtended):
         expected = f"the optimizer {optimizer.name!r} under the AdasumStrategy it was created in"
         advice = "Use fit, or apply it inside strategy.run; build it inside the scope()."
         raise RuntimeError(refusal(expected, type(strategy).__name__, advice))
