@@ -73,4 +73,4 @@ def test_unknown_set_is_refused():
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert "TF_ADASUM_INSTRUCTION_SET" in last
-    assert last.endswith("Received: mmx")
+    assert last.endswith("Received: mmx. Set it to that, or unset it.")
