@@ -16,6 +16,10 @@ void Check(const PartialTensors& tensors) {
                 "Expected a power of two of ranks in a group, at least 2. Received: " +
                     std::to_string(size) + ".");
   }
+  if (tensors.turn.has_value() && *tensors.turn < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "Expected a turn of the groups from 0. Received: " +
+                                                 std::to_string(*tensors.turn) + ".");
+  }
   if (!IsFloating(tensors.dtype)) {
     throw Error(ErrorCode::kInvalidArgument,
                 std::string("Expected floats for an allreduce of groups. Received: ") +
@@ -37,7 +41,8 @@ std::string Signature(const PartialTensors& tensors) {
   }
   return "allreduce in groups of " + std::to_string(tensors.group_size) + " of " +
          std::to_string(tensors.shapes.size()) + " " + DTypeName(tensors.dtype) + " tensors " +
-         TextOf(tensors.shapes) + " by " + reductions + (tensors.waits ? ", waiting" : "");
+         TextOf(tensors.shapes) + " by " + reductions +
+         (tensors.turn.has_value() ? ", turn " + std::to_string(*tensors.turn) : "");
 }
 
 PartialRounds& RoundsOf(RequestContext& context) { return StateOf(context).partial_rounds; }
@@ -55,7 +60,8 @@ Request PartialAllreduceRequest(PartialTensors tensors) {
   const auto call = std::make_shared<const PartialTensors>(std::move(tensors));
   auto run = [key, call](RequestContext& context) {
     RoundsOf(context).RunWith(*call, context);
-    if (!call->waits && !context.passive) context.passive = [key] { return PassiveRequest(key); };
+    if (!call->turn.has_value() && !context.passive)
+      context.passive = [key] { return PassiveRequest(key); };
   };
   Request request{key, std::move(run), nullptr};
   request.run_alone = [call](RequestContext& context) {

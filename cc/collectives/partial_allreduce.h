@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ struct PartialTensors {
   std::vector<Shape> shapes;
   std::vector<std::string> reductions;  // of each tensor: "adasum" or "mean"
   int group_size = 2;                   // a power of two
-  bool waits = false;                   // whether each round waits for the calls of all ranks
-  std::vector<const void*> inputs;      // of this rank; they stay as they are while `kept` is held
+  // Where the groups' rotation stands, equal on all ranks, if each round waits for the calls of
+  // all. Without it rounds wait for no call, and are counted.
+  std::optional<int64_t> turn;
+  std::vector<const void*> inputs;  // of this rank; they stay as they are while `kept` is held
   std::shared_ptr<const void> kept;
   std::vector<void*> outputs;     // the caller's, until `done`; none may be an input
   int64_t* num_behind = nullptr;  // how many rounds were over when the call came; written

@@ -76,7 +76,9 @@ void PartialRounds::RunWithout(RequestContext& context) {
 }
 
 std::vector<int> PartialRounds::NextGroup(const Transport& all) {
-  return RotatingGroup(all.rank(), all.size(), contribution_.group_size, num_rounds_++);
+  const int64_t turn = contribution_.turn.value_or(num_rounds_);
+  ++num_rounds_;
+  return RotatingGroup(all.rank(), all.size(), contribution_.group_size, turn);
 }
 
 void PartialRounds::Run(const std::vector<int>& group, const std::vector<const void*>& inputs,

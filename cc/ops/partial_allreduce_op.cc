@@ -13,8 +13,8 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
-// Inputs: the communicator and this rank's tensors. Outputs: what its round gave, and how many
-// rounds were over when it came.
+// Inputs: the communicator, this rank's tensors, and a turn for rounds that wait. Outputs: what its
+// round gave, and how many rounds were over when it came.
 class PartialAllreduceOp : public RequestOp {
  public:
   explicit PartialAllreduceOp(OpKernelConstruction* context) : RequestOp(context) {
@@ -35,7 +35,12 @@ class PartialAllreduceOp : public RequestOp {
     tensors.dtype = ToDType(input_type(1));
     tensors.reductions = reductions_;
     tensors.group_size = group_size_;
-    tensors.waits = waits_;
+    const Tensor& turn = context->input(1 + num_tensors_);
+    if (!tensorflow::TensorShapeUtils::IsScalar(turn.shape())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Expected one turn, a scalar. Received: shape ", turn.shape().DebugString(), "."));
+    }
+    if (waits_) tensors.turn = turn.scalar<int64_t>()();
     // What this rank contributes until its next call; so nobody writes the results over them.
     const auto kept = std::make_shared<std::vector<Tensor>>();
     for (int i = 0; i < num_tensors_; ++i) {

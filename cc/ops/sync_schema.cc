@@ -58,6 +58,7 @@ REGISTER_OP("AdasumDeadlineAllreduce")
 REGISTER_OP("AdasumPartialAllreduce")
     .Input("communicator: resource")
     .Input("inputs: num_tensors * T")
+    .Input("turn: int64")
     .Output("outputs: num_tensors * T")
     .Output("num_behind: int64")
     .Attr("T: {half, bfloat16, float, double}")
@@ -73,7 +74,9 @@ REGISTER_OP("AdasumPartialAllreduce")
     .Doc(
         "Reduces a list of tensors, each by its own reduction, over a group of ranks that changes "
         "from call to call. Unless it waits, who is late is counted with its last "
-        "tensors. num_behind: how many rounds of groups were over when the call came.");
+        "tensors. turn: where it waits, how far the groups have rotated, equal on all ranks; "
+        "others "
+        "count their rounds. num_behind: how many rounds of groups were over when the call came.");
 
 REGISTER_OP("AdasumPartialReset")
     .Input("communicator: resource")

@@ -1,9 +1,10 @@
-// Rounds of groups: who meets whom, what a call gets in time and late, and how they end.
+// Rounds of groups: what a call gets in time and late, and how they end.
 
 #include "cc/collectives/partial_allreduce.h"
 
-#include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <optional>
 #include <thread>
 
 #include "cc/collectives/rotating_groups.h"
@@ -25,59 +26,6 @@ using test::Ranks;
 using test::ReduceTree;
 using test::Scope;
 using test::Wire;
-
-// Every rank is in one group, and all members see the same one.
-TEST(GroupsPartTheRanks) {
-  for (int size = 1; size <= 33; ++size) {
-    for (int group_size : {2, 4, 8}) {
-      for (int64_t round = 0; round < 3 * size; ++round) {
-        for (int rank = 0; rank < size; ++rank) {
-          const std::vector<int> group = RotatingGroup(rank, size, group_size, round);
-          CHECK_TRUE(std::is_sorted(group.begin(), group.end()));
-          CHECK_TRUE(static_cast<int>(group.size()) <= group_size);
-          CHECK_EQ(std::count(group.begin(), group.end(), rank), 1);
-          for (int member : group) {
-            CHECK_TRUE(RotatingGroup(member, size, group_size, round) == group);
-          }
-        }
-      }
-    }
-  }
-}
-
-// After how many rounds what each rank knew has come to all.
-int64_t RoundsToReachAll(int size, int group_size, int64_t first) {
-  std::vector<std::vector<bool>> knows(size, std::vector<bool>(size));
-  for (int rank = 0; rank < size; ++rank) knows[rank][rank] = true;
-  for (int64_t round = first;; ++round) {
-    const bool is_done = std::all_of(knows.begin(), knows.end(), [](const auto& of_rank) {
-      return std::count(of_rank.begin(), of_rank.end(), false) == 0;
-    });
-    if (is_done || round - first > 100) return round - first;
-    const auto before = knows;
-    for (int rank = 0; rank < size; ++rank) {
-      for (int member : RotatingGroup(rank, size, group_size, round)) {
-        for (int i = 0; i < size; ++i) knows[rank][i] = knows[rank][i] || before[member][i];
-      }
-    }
-  }
-}
-
-TEST(WhatOneKnowsReachesAll) {
-  // A butterfly takes log2(size) / log2(group_size) rounds, rounded up.
-  CHECK_EQ(RoundsToReachAll(8, 2, 0), int64_t{3});
-  CHECK_EQ(RoundsToReachAll(8, 4, 0), int64_t{2});
-  CHECK_EQ(RoundsToReachAll(16, 4, 1), int64_t{2});
-  CHECK_EQ(RoundsToReachAll(32, 4, 5), int64_t{3});
-  for (int size = 2; size <= 33; ++size) {
-    for (int group_size : {2, 4}) {
-      for (int64_t first = 0; first < 5; ++first) {
-        Scope scope(std::to_string(size) + " ranks in groups of " + std::to_string(group_size));
-        CHECK_TRUE(RoundsToReachAll(size, group_size, first) <= 12);
-      }
-    }
-  }
-}
 
 double ValueOf(int rank, int64_t round, int64_t i) {
   return (rank + 1.0) * (1 + (round * 7 + i * 3 + rank * i) % 11);
@@ -114,6 +62,28 @@ TEST(InTimeItIsTheReductionOfTheGroup) {
         }
       }
     }
+  });
+}
+
+// Whatever rounds there were before: a training that resumes goes on where another one ended.
+TEST(ARoundThatWaitsGoesByItsTurn) {
+  ForEachWorld({1, 2, 3, 4, 5}, [](Wire wire, int size) {
+    Ranks ranks(wire, size);
+    for (int64_t turn : std::vector<int64_t>{7, 2, 2, 6'000'000'001}) {
+      ForEachRank(size, [&](int rank) {
+        const PartialResult result = CallPartial(ranks[rank], {1.0 * rank}, "mean", 2, turn);
+        const std::vector<int> group = RotatingGroup(rank, size, 2, turn);
+        const double sum = std::accumulate(group.begin(), group.end(), 0.0);
+        CHECK_EQ(result.values[0], sum / static_cast<double>(group.size()));
+        CHECK_EQ(result.num_behind, int64_t{0});
+      });
+    }
+    if (size == 1) return;
+    ForEachRank(size, [&](int rank) {
+      const PartialResult result = CallPartial(ranks[rank], {1}, "mean", 2, rank == 1 ? 4 : 3);
+      CHECK_TRUE(Is(result.ending, ErrorCode::kInvalidArgument));
+      CHECK_TRUE(Contains(Describe(result.ending), "by mean, turn 4"));
+    });
   });
 }
 
@@ -267,9 +237,10 @@ TEST(ARankThatLeavesEndsTheCallsOfAll) {
   }
 }
 
-std::string RefusalOf(Communicator& communicator, const std::string& reduction, int group_size) {
+std::string RefusalOf(Communicator& communicator, const std::string& reduction, int group_size,
+                      std::optional<int64_t> turn = std::nullopt) {
   try {
-    CallPartial(communicator, {1}, reduction, group_size);
+    CallPartial(communicator, {1}, reduction, group_size, turn);
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -282,6 +253,7 @@ TEST(WhatIsNoGroupIsRefused) {
     CHECK_TRUE(Contains(RefusalOf(ranks[0], "mean", group_size), "power of two"));
   }
   CHECK_TRUE(Contains(RefusalOf(ranks[0], "sum", 2), "'adasum' or 'mean'"));
+  CHECK_TRUE(Contains(RefusalOf(ranks[0], "mean", 2, -1), "turn of the groups from 0"));
 }
 
 }  // namespace

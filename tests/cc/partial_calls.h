@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ inline std::atomic<int64_t> num_kept{0};
 
 // One float64 vector; it belongs to the request from then on.
 inline PartialResult CallPartial(Communicator& communicator, const std::vector<double>& values,
-                                 const std::string& reduction = "mean", int group_size = 2) {
+                                 const std::string& reduction = "mean", int group_size = 2,
+                                 std::optional<int64_t> turn = std::nullopt) {
   PartialResult result;
   result.values.resize(values.size());
   ++num_kept;
@@ -40,6 +42,7 @@ inline PartialResult CallPartial(Communicator& communicator, const std::vector<d
   tensors.shapes = {{static_cast<int64_t>(values.size())}};
   tensors.reductions = {reduction};
   tensors.group_size = group_size;
+  tensors.turn = turn;
   tensors.inputs = {kept->data()};
   tensors.kept = std::move(kept);
   tensors.outputs = {result.values.data()};

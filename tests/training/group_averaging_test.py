@@ -24,6 +24,7 @@ from tests.training.replicas import (
     small_model,
     strategy,
 )
+from tests.training.resumed import STEPS, check_resumes
 from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
@@ -147,6 +148,13 @@ def test_fit_after_one_that_ended_at_unlike_steps(make_model):
     assert_equal_on_ranks(model.trainable_variables)
     model.fit(x, y, batch_size=batch, shuffle=False, verbose=0, callbacks=[HeldBack(last=6)])
     assert_equal_on_ranks(model.trainable_variables)
+
+
+def test_a_resumed_training_where_groups_wait():
+    """Its process has counted no rounds; the first round's second step is to come."""
+    check_resumes(
+        (STEPS + 2,), 1, momentum, kind="arrays", **groups(group_size=2, sync_every=3, wait=True)
+    )
 
 
 class OwnLoop(keras.callbacks.Callback):

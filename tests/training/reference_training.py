@@ -64,7 +64,7 @@ class ReferenceTraining:
         self._optimizers = [recipe.optimizer() for _ in range(recipe.num_replicas)]
         self._waiting: list[list[list[np.ndarray]]] = []
         self._steps_since_sync = 0
-        self._group_rounds = 0
+        self._steps = 0
         self._start, self._local = weights, [weights] * recipe.num_replicas
 
     def step(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -88,6 +88,7 @@ class ReferenceTraining:
             self._stepped(*each) if self._takes_step(replica) else each[1]
             for replica, each in enumerate(zip(self._optimizers, decayed, gradients))
         ]
+        self._steps += 1
         self._steps_since_sync += 1
         if self._steps_since_sync == np.max(self._recipe.steps_per_sync):
             self.synchronize()
@@ -125,11 +126,13 @@ class ReferenceTraining:
             [combine(leaves) for leaves in zip(*changes[first : first + num_local])]
             for first in range(0, len(changes), num_local)
         ]
-        for group in groups_of_round(len(of_ranks), self._recipe.group_size, self._group_rounds):
+        earlier, count = self._steps_since_sync - 1, self._recipe.steps_per_sync
+        first = self._steps - 1 - earlier  # of this round of steps
+        turn = first * (count - 1) // count + earlier
+        for group in groups_of_round(len(of_ranks), self._recipe.group_size, turn):
             met = self._moved_by(map(combine, zip(*(of_ranks[rank] for rank in group))))
             for rank in group:
                 self._local[rank * num_local : (rank + 1) * num_local] = [met] * num_local
-        self._group_rounds += 1
 
     def adopt_local_weights(self, replica: int) -> None:
         """Gives all replicas the weights that one has within a round."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import os
 
 import keras
 import numpy as np
@@ -14,9 +16,11 @@ from tests.training.gan import Gan
 from tests.training.replicas import (
     barrier,
     examples,
+    shared_path,
     small_model,
     strategy,
 )
+from tf_adasum.collectives.communicator import world
 from tf_adasum.distribute.own_variables import residual_variables, state_variables
 from tf_adasum.distribute.variables import local_copies
 from tf_adasum.keras_hooks import lent_generator
@@ -130,3 +134,30 @@ def interrupt(folder, after, begin, **options):
 def check_same(model, other):
     for (path, got), (_, want) in zip(values_of(model), values_of(other), strict=True):
         np.testing.assert_array_equal(got, want, err_msg=path)
+
+
+def check_resumes(ends, *begin, **options):
+    """Interrupts after batches `ends`, the last in another epoch than those before."""
+    begin = functools.partial(begun, *begin, **options)
+    straight, data = begin()
+    initial = straight.get_weights()
+    history = fit(straight, data)
+    folder = shared_path("backup")
+    if world().rank > 0:
+        folder += "/of/another/file/system"
+    first, data = begin()
+    with pytest.raises(Interruption):
+        fit(first, data, backup(folder, save_freq=ends[0]), Interrupt(ends[0]))
+    barrier()
+    assert not all(map(np.array_equal, first.get_weights(), initial))
+    for last, end in itertools.pairwise(ends):
+        ended = interrupt(folder, end - last, begin, save_freq=end - last)
+        assert ended._initial_epoch is None  # the next fit is one of its own
+    resumed, data = begin()
+    rest = fit(resumed, data, backup(folder))
+    assert rest.epoch == list(range(ends[-1] // STEPS, EPOCHS))
+    for name, logged in rest.history.items():
+        assert logged == history.history[name][ends[-1] // STEPS :], name
+    check_same(resumed, straight)
+    assert not os.path.exists(folder)
+    assert resumed._initial_epoch is None

@@ -33,7 +33,7 @@ class PartialAllreduce:
         self._waits = waits
 
     def reduce(
-        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str]
+        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str], turn: tf.Tensor | int = 0
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns what the round of this call gives, and how many rounds were over before.
 
@@ -44,6 +44,8 @@ class PartialAllreduce:
         Args:
             tensors: floats of one dtype; shapes are equal on all ranks and in all calls.
             reductions: of each, "adasum" or "mean".
+            turn: an int64 scalar from 0, equal on all ranks: how far the groups have rotated, where
+                rounds wait for all calls. Rounds that do not are counted, and it is ignored.
 
         Raises:
             tf.errors.InvalidArgumentError: if ranks pass different things.
@@ -54,6 +56,7 @@ class PartialAllreduce:
             reduced, num_behind = native.ops.adasum_partial_allreduce(
                 handle,
                 tensors,
+                turn,
                 reductions=list(reductions),
                 group_size=self._group_size,
                 waits=self._waits,

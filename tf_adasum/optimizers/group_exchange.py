@@ -105,10 +105,21 @@ class GroupExchange(LocalSteps):
             self._of_rank(strategy, local_results(strategy, _change, weight, start), reduction)
             for weight, start, reduction in zip(weights, starts, reductions)
         ]
-        changes, num_behind = groups.reduce(own, reductions)
+        changes, num_behind = groups.reduce(own, reductions, self._turn())
         self._note(num_behind)
         for weight, start, change in zip(weights, starts, changes):
             strategy.extended.update(weight, _set_to, args=(start, change), group=False)
+
+    def _turn(self) -> tf.Tensor:
+        """How many exchanges in groups there were before this one, if all rounds ended by K steps.
+
+        Of what is saved with the optimizer alone, so that a training that resumes meets the same
+        groups as one that was not interrupted.
+        """
+        in_round = tf.cast(self._taken.value, tf.int64) - 1  # this step counts already
+        iterations = tf.cast(self._optimizer.iterations, tf.int64)
+        first = tf.maximum(iterations - in_round, 0)  # or somebody has set them to zero meanwhile
+        return first * (self._count - 1) // self._count + in_round
 
     def _of_rank(self, strategy, changes: tf_values.PerReplica, reduction: str) -> tf.Tensor:
         leaves = [[change] for change in changes.values]
@@ -156,7 +167,7 @@ class _Groups:
         self._of_dtype = of_dtype
 
     def reduce(
-        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str]
+        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str], turn: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """As `PartialAllreduce.reduce`, with the most that any dtype's round was behind."""
         reduced: list = [None] * len(tensors)
@@ -165,7 +176,9 @@ class _Groups:
         for dtype in dict.fromkeys(dtypes):
             chosen = [index for index, each in enumerate(dtypes) if each == dtype]
             results, num_behind = self._of_dtype[dtype].reduce(
-                [tensors[index] for index in chosen], [reductions[index] for index in chosen]
+                [tensors[index] for index in chosen],
+                [reductions[index] for index in chosen],
+                turn,
             )
             for index, result in zip(chosen, results):
                 reduced[index] = result
