@@ -19,6 +19,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
+from tf_adasum.distribute.awaited_inputs import begun_behind, behind
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
@@ -126,13 +127,13 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
     @override
     def _call_for_each_replica(self, fn, args, kwargs):
         if len(self._devices) > 1:
-            with self.generator.lent(self._container_strategy()):
-                results = super()._call_for_each_replica(fn, args, kwargs)
+            with self.generator.lent(self._container_strategy()), behind(args, kwargs):
+                results = super()._call_for_each_replica(begun_behind(fn), args, kwargs)
             return values_of_each(results, self)
         context = OnlyReplicaContext(
             self._container_strategy(), self._get_replica_id_in_sync_group(0), fn
         )
-        with tf.device(self._devices[0]), context:
+        with tf.device(self._devices[0]), behind(args, kwargs), context:
             result = fn(
                 *distribute_utils.select_replica(0, args),
                 **distribute_utils.select_replica(0, kwargs),
