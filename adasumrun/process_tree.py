@@ -214,8 +214,9 @@ def parent(process: int) -> int:
 def _stat(process: int) -> list[str]:
     """The state of a process, its parent and so on; empty if it has ended."""
     try:
-        with open(f"/proc/{process}/stat") as stat:
-            # Behind its name in parentheses, which may hold spaces.
-            return stat.read().rpartition(")")[2].split()
+        with open(f"/proc/{process}/stat", "rb") as stat:
+            # Behind its name in parentheses, which may hold spaces, and of which Linux keeps 15
+            # bytes: the last one may be the half of a letter.
+            return stat.read().rpartition(b")")[2].decode().split()
     except OSError:
         return []

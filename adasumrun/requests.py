@@ -86,8 +86,9 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
 
 def _catches(process: int, number: int) -> bool:
     try:
-        with open(f"/proc/{process}/status") as status:
-            caught = next((line for line in status if line.startswith("SigCgt:")), "SigCgt: 0")
+        # Bytes, as the process' name may be no text.
+        with open(f"/proc/{process}/status", "rb") as status:
+            caught = next((line for line in status if line.startswith(b"SigCgt:")), b"SigCgt: 0")
     except OSError:
         return False
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)

@@ -1,0 +1,33 @@
+"""Processes of any name, adasumrun's or others of the machine, are no hindrance to a job.
+
+Linux keeps 15 bytes of a name, which may end inside of a letter.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from adasumrun import process_tree, requests
+
+
+@pytest.fixture
+def named_process(tmp_path):
+    program = shutil.copy(shutil.which("sleep"), tmp_path / "тренировка-сети")
+    with subprocess.Popen([program, "600"]) as process:
+        with open(f"/proc/{process.pid}/comm", "rb") as name, pytest.raises(UnicodeDecodeError):
+            name.read().decode()
+        yield process.pid
+        process.kill()
+
+
+def test_a_name_that_is_cut_inside_of_a_letter(named_process):
+    assert named_process in process_tree.descendants(os.getpid())
+    assert process_tree.parent(named_process) == os.getpid()
+    assert not process_tree.is_stopped(named_process)
+
+
+def test_signals_that_such_a_process_catches(named_process):
+    assert not requests._catches(named_process, signal.SIGTERM)
