@@ -29,6 +29,7 @@ from adasumrun import (
     restart,
     timeline,
 )
+from adasumrun.lines import say
 from adasumrun.watch import Ended, Watch
 
 
@@ -49,14 +50,14 @@ def main(argv: list[str] | None = None) -> int:
         inputs.check(options)
         path = mpirun.find()
     except mpirun.LaunchError as error:
-        print(f"adasumrun: {error}", file=sys.stderr)
+        say(str(error))
         return 1
     with requests.Requests() as asked:
         watch = Watch(asked, options.timeout, options.grace)
         try:
             code = restart.run(options, lambda *where: _start(path, options, watch, *where), asked)
         except mpirun.LaunchError as error:
-            print(f"adasumrun: {error}", file=sys.stderr)
+            say(str(error))
             return 1
     if code == mpirun.NO_DAEMON_CODE and options.hosts:
         _name_silent_hosts(options)
@@ -92,7 +93,7 @@ def _start(
         environment[mpirun.VERBOSE_VARIABLE] = "1"
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
-        print(f"adasumrun: {shlex.join(command)}", file=sys.stderr)
+        say(shlex.join(command))
     gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
     with tempfile.TemporaryDirectory(prefix="adasumrun_", ignore_cleanup_errors=True) as folder:
         if ranks_here is not None:
@@ -115,10 +116,9 @@ def _name_silent_hosts(options: argparse.Namespace) -> None:
     silent = [entry.partition(":")[0] for entry in answers.silent]
     if silent:
         asked = shlex.join([*answers.command, silent[0], "true"])
-        print(
-            f"adasumrun: expected hosts that can be reached. Received: no answer from "
-            f"{', '.join(silent)} to `{asked}`. Make that work, without a password",
-            file=sys.stderr,
+        say(
+            f"expected hosts that can be reached. Received: no answer from {', '.join(silent)} to "
+            f"`{asked}`. Make that work, without a password"
         )
 
 
@@ -138,22 +138,20 @@ def _join_timelines(path: str) -> None:
     try:
         merged = timeline.merge(os.path.abspath(path))
     except OSError as error:
-        print(
-            f"adasumrun: expected to write the timeline {path}. Received: {error}. The ranks' "
-            f"files are left, {path}.rank*",
-            file=sys.stderr,
+        say(
+            f"expected to write the timeline {path}. Received: {error}. The ranks' files are left, "
+            f"{path}.rank*"
         )
         return
     if merged.num_files:
-        print(f"adasumrun: timeline {path} (open it at https://ui.perfetto.dev)", file=sys.stderr)
+        say(f"timeline {path} (open it at https://ui.perfetto.dev)")
         if merged.encoded_bytes:
-            print(
-                f"adasumrun: {merged.num_bytes / 1e6:.3g} MB were encoded in "
-                f"{merged.encoded_bytes / 1e6:.3g} MB, all ranks together",
-                file=sys.stderr,
+            say(
+                f"{merged.num_bytes / 1e6:.3g} MB were encoded in "
+                f"{merged.encoded_bytes / 1e6:.3g} MB, all ranks together"
             )
     else:
-        print(f"adasumrun: no rank left a timeline at {path}", file=sys.stderr)
+        say(f"no rank left a timeline at {path}")
 
 
 def _open_closed_streams() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from adasumrun import rank_output
+from adasumrun.lines import say
 from adasumrun.mpirun import LaunchError
 
 # How long the ranks have to end by themselves after SIGTERM before SIGKILL.
@@ -139,11 +140,9 @@ def _end(child: subprocess.Popen, spared: int, end_signal: signal.Signals) -> No
 
 def _say_left(left: list[int]) -> None:
     listed = ", ".join(f"{process} in state {''.join(_stat(process)[:1])}" for process in left)
-    print(
-        f"adasumrun: expected all processes to end within {_STUCK_SECONDS} s of SIGKILL. Received: "
-        f"{listed}. They are left behind; one in state D waits for a disk or a file server",
-        file=sys.stderr,
-        flush=True,
+    say(
+        f"expected all processes to end within {_STUCK_SECONDS} s of SIGKILL. Received: {listed}. "
+        "They are left behind; one in state D waits for a disk or a file server"
     )
 
 

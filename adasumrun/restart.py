@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from adasumrun import answering_hosts, hosts
+from adasumrun.lines import say
 from adasumrun.requests import Requests
 from adasumrun.watch import Ended
 
@@ -53,14 +53,14 @@ def run(options: argparse.Namespace, start: Callable[[Places, int], Ended], aske
         why_not = _why_not(len(codes), at_once, options.max_restarts)
         if why_not is None:
             wait = 2**at_once
-            _say(
+            say(
                 f"start {len(codes)} ended with exit code {described(ended.code)}: restart "
                 f"{len(codes)} of {options.max_restarts} in {wait} s"
             )
             asked.sleep(wait)
             places, why_not = _places_left(options, asked)
         if asked.stop is not None:
-            _say(f"not started again on {asked.stop.name}")
+            say(f"not started again on {asked.stop.name}")
             return 128 + asked.stop
         if why_not is not None:
             _say_end(codes, why_not, options.max_restarts)
@@ -98,7 +98,7 @@ def _places_left(options: argparse.Namespace, asked: Requests) -> tuple[Places, 
     if fitting < least:
         option = f"--min-ranks={least}" if options.min_ranks else "all, without --min-ranks"
         return places, f"{said}; {fitting} of {wanted} ranks have a place, expected {option}"
-    _say(f"{said}: goes on with {hosts.counted(fitting, 'rank')} on {','.join(left)}")
+    say(f"{said}: goes on with {hosts.counted(fitting, 'rank')} on {','.join(left)}")
     return Places(fitting, ",".join(left)), None
 
 
@@ -112,18 +112,14 @@ def _fitting(wanted: int, slots: int, slots_left: int, left: list[str]) -> int:
 def _say_summary(codes: list[int]) -> None:
     if codes:
         restarts = hosts.counted(len(codes), "restart")
-        _say(f"ended after {restarts} (exit codes before: {_listed(codes)})")
+        say(f"ended after {restarts} (exit codes before: {_listed(codes)})")
 
 
 def _say_end(codes: list[int], why: str, max_restarts: int) -> None:
     if max_restarts:
         starts = hosts.counted(len(codes), "start")
-        _say(f"not started again: {why}. Exit codes of {starts}: {_listed(codes)}")
+        say(f"not started again: {why}. Exit codes of {starts}: {_listed(codes)}")
 
 
 def _listed(codes: list[int]) -> str:
     return ", ".join(map(described, codes))
-
-
-def _say(text: str) -> None:
-    print(f"adasumrun: {text}", file=sys.stderr, flush=True)

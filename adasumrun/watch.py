@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from adasumrun import process_tree, rank_output, requests
+from adasumrun.lines import say
 from adasumrun.rank_output import Notices
 from adasumrun.rank_watch import RankWatch, silence_seconds
 from adasumrun.requests import Requests
@@ -67,10 +67,10 @@ class Watch:
             if self._asked.stop is not None:
                 return self._stop(child, ask)
             if why := lost_cause.why():
-                _say(f"{why}: ended all ranks of this host")
+                say(f"{why}: ended all ranks of this host")
                 return Ended(1, is_final=False)
             if self._deadline is not None and time.monotonic() >= self._deadline:
-                _say(f"ended all ranks after {self._timeout} s (--timeout)")
+                say(f"ended all ranks after {self._timeout} s (--timeout)")
                 return Ended(TIMEOUT_EXIT_CODE, is_final=True)
             if self._asked.saves:
                 self._asked.saves = False
@@ -83,9 +83,9 @@ class Watch:
 
     def _save(self, ask: Callable[[signal.Signals], bool]) -> None:
         if ask(requests.BACK_UP):
-            _say("SIGUSR1: asked the ranks to back up and go on")
+            say("SIGUSR1: asked the ranks to back up and go on")
         else:
-            _say(
+            say(
                 "SIGUSR1: expected a fit with adasum.callbacks.BackupAndRestore under way. "
                 "Received: no rank that waits for it, so nothing is backed up"
             )
@@ -93,14 +93,14 @@ class Watch:
     def _stop(self, child: subprocess.Popen, ask: Callable[[signal.Signals], bool]) -> Ended:
         name = self._asked.stop.name
         if self._asked.stop == signal.SIGINT or not ask(requests.BACK_UP_AND_END):
-            _say(f"ended all ranks on {name}")
+            say(f"ended all ranks on {name}")
             return Ended(128 + self._asked.stop, is_final=True)
-        _say(f"{name}: asked the ranks to back up and end within {self._grace} s (--grace)")
+        say(f"{name}: asked the ranks to back up and end within {self._grace} s (--grace)")
         end = time.monotonic() + self._grace
         while child.poll() is None:
             if self._asked.insists or time.monotonic() >= end:
                 when = "at once" if self._asked.insists else f"{self._grace} s after it (--grace)"
-                _say(f"{name}: ended all ranks {when}; what was backed up before is left")
+                say(f"{name}: ended all ranks {when}; what was backed up before is left")
                 return Ended(requests.EXIT_CODE, is_final=True)
             time.sleep(_POLL_SECONDS)
         return Ended(self._code_of_stop(child.returncode), is_final=True)
@@ -108,9 +108,9 @@ class Watch:
     def _code_of_stop(self, code: int) -> int:
         """A job that was over by itself is not to be started again by whoever ended it."""
         if code == 0:
-            _say("the program had ended by itself")
+            say("the program had ended by itself")
             return 0
-        _say(f"the ranks have ended on {self._asked.stop.name}")
+        say(f"the ranks have ended on {self._asked.stop.name}")
         return 128 + self._asked.stop
 
 
@@ -137,7 +137,3 @@ class _LostCause:
                 "does not answer"
             )
         return self._rank_watch.why()
-
-
-def _say(text: str) -> None:
-    print(f"adasumrun: {text}", file=sys.stderr, flush=True)

@@ -106,6 +106,18 @@ def test_sigterm_to_every_process_lets_ranks_back_up_too(tmp_path):
     assert job.ended_ranks() == ["ended0", "ended1"]
 
 
+def test_ranks_back_up_where_nobody_reads_what_is_said(tmp_path):
+    """As where a SIGTERM to every process of `adasumrun ... 2>&1 | tee log` ends tee first."""
+    job = Job(tmp_path, "listens")
+    job.launcher.stderr.close()
+    job.launcher.send_signal(signal.SIGUSR1)
+    job.wait_for("saved0", "saved1")
+    job.launcher.terminate()
+    assert job.launcher.wait(LIMIT_SECONDS) == 143
+    assert job.ended_ranks() == ["ended0", "ended1"]
+    assert programs.running(job.mark) == []
+
+
 def test_sigusr1_lets_ranks_back_up_and_go_on(tmp_path):
     job = Job(tmp_path, "listens")
     job.launcher.send_signal(signal.SIGUSR1)
