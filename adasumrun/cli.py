@@ -41,8 +41,8 @@ def main(argv: list[str] | None = None) -> int:
 
     Returns:
       The exit code of the first rank that failed (128 + signal if a signal ended it) in the last
-      start, 0 if none did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 1 if nothing
-      was started.
+      start, 0 if none did, 124 after --timeout, 130 after Ctrl-C, 143 after SIGTERM, 129 after
+      SIGHUP, 1 if nothing was started.
     """
     _open_closed_streams()
     options = command_line.parse(sys.argv[1:] if argv is None else list(argv))

@@ -144,9 +144,9 @@ def _add_endings(parser: argparse.ArgumentParser) -> None:
         type=argument_types.positive,
         default=30,
         metavar="SECONDS",
-        help="how long ranks may take after SIGTERM to back up and end, where their program has "
-        "adasum.callbacks.BackupAndRestore; others end at once. SIGUSR1 lets them back up and go "
-        "on (default: 30)",
+        help="how long ranks may take after SIGTERM or SIGHUP to back up and end, where their "
+        "program has adasum.callbacks.BackupAndRestore; others end at once. SIGUSR1 lets them back "
+        "up and go on (default: 30)",
     )
 
 

@@ -97,9 +97,9 @@ def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, i
         os.close(notify)
         return process, into, notices
     try:
-        # Ctrl-C in a terminal is for the launcher alone.
+        # Ctrl-C in a terminal, and its end, are for the launcher alone.
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.close(into)
         copy(out, descriptor, notify, drops_noise)

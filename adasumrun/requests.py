@@ -23,7 +23,7 @@ class Requests:
     """What this process was asked for; as a context it hears the signals, and only notes them.
 
     Attributes:
-      stop: the first of SIGINT and SIGTERM that came, or None.
+      stop: the first of SIGINT, SIGTERM and SIGHUP that came, or None.
       insists: whether another one came after it.
       saves: whether SIGUSR1 came; whoever acts on it sets it back.
     """
@@ -34,7 +34,10 @@ class Requests:
         self.saves = False
 
     def __enter__(self) -> Requests:
-        heard = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        heard = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+        # A terminal or an ssh that was closed; who starts the job by nohup wants it to go on.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
         self._previous = {number: signal.signal(number, self._note) for number in heard}
         return self
 

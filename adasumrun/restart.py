@@ -19,7 +19,7 @@ MOST_AT_ONCE = 3
 RULES = (
     f"It waits 2^k seconds before, where k of the last starts in a row failed within "
     f"{AT_ONCE_SECONDS} s, and gives up when {MOST_AT_ONCE} did. Not started again: a program that "
-    "ends with 0, and what Ctrl-C, SIGTERM or --timeout ended"
+    "ends with 0, and what Ctrl-C, SIGTERM, SIGHUP or --timeout ended"
 )
 
 

@@ -38,7 +38,7 @@ class Watch:
     Args:
       asked: what this process is asked for.
       timeout: seconds from now after which the job is to end; None waits for ever.
-      grace: seconds that ranks which back up have to end after SIGTERM.
+      grace: seconds that ranks which back up have to end after SIGTERM and SIGHUP.
     """
 
     def __init__(self, asked: Requests, timeout: int | None, grace: int):
@@ -101,7 +101,7 @@ class Watch:
             if self._asked.insists or time.monotonic() >= end:
                 when = "at once" if self._asked.insists else f"{self._grace} s after it (--grace)"
                 say(f"{name}: ended all ranks {when}; what was backed up before is left")
-                return Ended(requests.EXIT_CODE, is_final=True)
+                return Ended(128 + self._asked.stop, is_final=True)
             time.sleep(_POLL_SECONDS)
         return Ended(self._code_of_stop(child.returncode), is_final=True)
 

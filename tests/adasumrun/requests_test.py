@@ -1,4 +1,4 @@
-"""SIGTERM and SIGUSR1 to adasumrun: what reaches the ranks, and how the job ends."""
+"""SIGTERM, SIGHUP and SIGUSR1 to adasumrun: what reaches the ranks, and how the job ends."""
 
 import os
 import signal
@@ -47,14 +47,14 @@ START_ELSEWHERE = f"{START.replace('exec', 'unset OMPI_COMM_WORLD_RANK PMI_RANK;
 class Job:
     """A job of two ranks that have started, and its adasumrun."""
 
-    def __init__(self, folder, how, *options, start=START):
+    def __init__(self, folder, how, *options, start=START, before=()):
         self.folder = folder
         self.mark = str(uuid.uuid4())
         program = folder / "program.py"
         program.write_text(PROGRAM)
         rank = ["sh", "-c", start, "sh", sys.executable, str(program), str(folder), how, self.mark]
         self.launcher = subprocess.Popen(
-            [*programs.ADASUMRUN, "-np", "2", "--timeout=60", *options, *rank],
+            [*before, *programs.ADASUMRUN, "-np", "2", "--timeout=60", *options, *rank],
             env=programs.environment(),
             stderr=subprocess.PIPE,
             text=True,
@@ -104,6 +104,29 @@ def test_sigterm_to_every_process_lets_ranks_back_up_too(tmp_path):
     assert code == 143
     assert "the ranks have ended on SIGTERM" in ended
     assert job.ended_ranks() == ["ended0", "ended1"]
+
+
+def test_a_closed_terminal_lets_ranks_back_up_and_end(tmp_path, monkeypatch):
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    job = Job(tmp_path, "listens", "--max-restarts=3")
+    job.launcher.send_signal(signal.SIGHUP)
+    code, (asked, ended) = job.end()
+    assert code == 129
+    assert "SIGHUP: asked the ranks to back up and end within 30 s" in asked
+    assert "the ranks have ended on SIGHUP" in ended
+    assert job.ended_ranks() == ["ended0", "ended1"]
+    assert list(files.iterdir()) == []
+
+
+def test_a_job_that_nohup_started_goes_on(tmp_path):
+    job = Job(tmp_path, "listens", before=["nohup"])
+    job.launcher.send_signal(signal.SIGHUP)
+    job.launcher.terminate()
+    code, (asked, _) = job.end()
+    assert code == 143
+    assert "SIGTERM: asked the ranks" in asked
 
 
 def test_ranks_back_up_where_nobody_reads_what_is_said(tmp_path):
