@@ -17,7 +17,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 
 from adasumrun import (
     answering_hosts,
@@ -27,6 +26,7 @@ from adasumrun import (
     process_tree,
     requests,
     restart,
+    surroundings,
     timeline,
 )
 from adasumrun.lines import say
@@ -47,6 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_closed_streams()
     options = command_line.parse(sys.argv[1:] if argv is None else list(argv))
     try:
+        surroundings.complete(os.environ)
         inputs.check(options)
         path = mpirun.find()
     except mpirun.LaunchError as error:
@@ -95,7 +96,7 @@ def _start(
     if options.verbose:
         say(shlex.join(command))
     gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
-    with tempfile.TemporaryDirectory(prefix="adasumrun_", ignore_cleanup_errors=True) as folder:
+    with surroundings.temporary_folder() as folder:
         if ranks_here is not None:
             environment.setdefault(mpirun.FOLDER_VARIABLE, folder)
         ended, has_lost_host = process_tree.run(

@@ -240,14 +240,15 @@ def _program(program: list[str], is_here: bool) -> list[str]:
 def family_of(mpirun: str) -> str:
     """Returns "openmpi", or "hydra" for MPICH and Intel MPI; raises LaunchError for others."""
     try:
-        said = subprocess.run(
+        done = subprocess.run(
             [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
-        ).stdout
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise LaunchError(
             f"expected {mpirun} --version to run. Received: {error}. Install that MPI anew, or "
             "build against another one by ./configure.py --mpi=/path/to/mpicc."
         ) from error
+    said = done.stdout or done.stderr.strip()  # of an mpirun that does not even tell its version
     if "Open MPI" in said or "OpenRTE" in said or "PRRTE" in said:
         return "openmpi"
     if "HYDRA" in said or "MPICH" in said or "Intel" in said:
