@@ -126,7 +126,7 @@ def command_line(
         command += [sys.executable, "-m", "adasumrun.rank_threads"]
     else:
         command += preload.command(environment)
-    return command + _program(options.program, number_here(options) is not None)
+    return command + _kept(_program(options.program, number_here(options) is not None))
 
 
 def opens_input(mpirun: str, options: argparse.Namespace) -> bool:
@@ -218,6 +218,17 @@ def number_here(options: argparse.Namespace) -> int | None:
 def names_hosts(options: argparse.Namespace) -> bool:
     """Returns whether --mpi-args says on which hosts the ranks run."""
     return hosts.names_hosts(shlex.split(options.mpi_args))
+
+
+def _kept(program: list[str]) -> list[str]:
+    """Returns what runs the program with its own words, where mpirun or env would take some.
+
+    To mpirun a word `:` begins another program, and to `env` (preload.command) a name with `=` in
+    it is a variable.
+    """
+    if ":" in program or "=" in program[0]:
+        return ["sh", "-c", f"exec {shlex.join(program)}"]
+    return program
 
 
 def _program(program: list[str], is_here: bool) -> list[str]:

@@ -159,6 +159,18 @@ def test_starts_where_stderr_is_closed(redirection):
     assert done.stdout.split() == ["on"] * 2
 
 
+@pytest.mark.parametrize("places", [(), ("-H", "localhost:2")])
+def test_every_word_of_a_program_is_its_own(places, tmp_path):
+    """To mpirun `:` begins another program, to env a name with `=` is a variable."""
+    program = tmp_path / "rate=0.1"
+    program.write_text('#!/bin/sh\nfor word; do echo "<$word>"; done\n')
+    program.chmod(0o755)
+    words = ["a", ":", "-np", "3", "--mca", "x", "y", "", "two words", "it's", "--help", "--"]
+    done = _run("-np", "2", *places, str(program), *words)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(2 * [f"<{word}>" for word in words])
+
+
 @pytest.mark.parametrize("executable", [False, True])
 def test_a_python_file_needs_no_first_line(tmp_path, monkeypatch, executable):
     script = tmp_path / "train.py"
