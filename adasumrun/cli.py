@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
       SIGHUP, 1 if nothing was started.
     """
     _open_closed_streams()
+    _let_outputs_wait()
     options = command_line.parse(sys.argv[1:] if argv is None else list(argv))
     try:
         surroundings.complete(os.environ)
@@ -163,3 +164,12 @@ def _open_closed_streams() -> None:
             opened = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(opened, True)
             setattr(sys, name, open(opened, "w" if wanted else "r", closefd=False))
+
+
+def _let_outputs_wait() -> None:
+    """Lets writers wait for readers: mpirun drops what does not fit in where they may not."""
+    for output in (sys.stdout, sys.stderr):
+        try:
+            os.set_blocking(output.fileno(), True)
+        except OSError:
+            pass  # a test's, without a file behind it

@@ -7,6 +7,7 @@ wait for many minutes for one that does not answer when it ends a job.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable
 
@@ -138,9 +139,14 @@ def _may_be_noise(start: bytes) -> bool:
 
 
 def _write_all(descriptor: int, remaining: bytes) -> None:
-    try:
-        while remaining:
+    while remaining:
+        try:
             remaining = remaining[os.write(descriptor, remaining) :]
-    except OSError:
-        # Nobody reads the launcher's stderr any more. The ranks' must be read on, or they block.
-        return
+        except BlockingIOError:
+            # Another program has it too, as a terminal, and does not want to wait: we do.
+            ready = select.poll()
+            ready.register(descriptor, select.POLLOUT)
+            ready.poll()
+        except OSError:
+            # Nobody reads the launcher's stderr any more. The ranks' is read on, or they block.
+            return

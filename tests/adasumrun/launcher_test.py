@@ -159,6 +159,24 @@ def test_starts_where_stderr_is_closed(redirection):
     assert done.stdout.split() == ["on"] * 2
 
 
+OUTPUT_NOT_BLOCKING = """
+import os, subprocess, sys
+os.set_blocking(1, False)
+subprocess.run(sys.argv[1:], check=True)
+os.write(2, str(os.get_blocking(1)).encode())
+"""
+
+
+def test_what_ranks_print_is_whole_where_stdout_would_not_wait():
+    """mpirun drops what does not fit into a pipe that another program made so."""
+    words = ["-np", "1", sys.executable, "-c", "print('x' * 500000)"]
+    done = programs.run(
+        [sys.executable, "-c", OUTPUT_NOT_BLOCKING, *programs.ADASUMRUN, *words], LIMIT_SECONDS
+    )
+    assert (done.returncode, done.stderr) == (0, "True")
+    assert len(done.stdout) == 500001
+
+
 @pytest.mark.parametrize("places", [(), ("-H", "localhost:2")])
 def test_every_word_of_a_program_is_its_own(places, tmp_path):
     """To mpirun `:` begins another program, to env a name with `=` is a variable."""

@@ -75,6 +75,23 @@ def test_reads_on_when_nobody_takes_the_output():
     os.close(given)
 
 
+def test_waits_for_a_reader_where_writers_may_not(monkeypatch):
+    """A program that has the same terminal or pipe may have set it so."""
+    taken, given = os.pipe()
+    write, turns = os.write, iter([True, False, True, False])
+
+    def write_or_not(descriptor, text):
+        if next(turns):
+            raise BlockingIOError
+        return write(descriptor, text[:5])
+
+    monkeypatch.setattr(rank_output.os, "write", write_or_not)
+    rank_output._write_all(given, b"all of it")
+    os.close(given)
+    assert os.read(taken, 100) == b"all of it"
+    os.close(taken)
+
+
 @pytest.mark.parametrize("drops_noise", [False, True])
 def test_open_mpi_s_nul_is_left_out(drops_noise):
     taken, given = os.pipe()
