@@ -78,7 +78,8 @@ class HostsOfFile(str):
 def hosts_of_file(path: str) -> HostsOfFile:
     """Returns the hosts that a file lists."""
     try:
-        with open(path) as file:
+        # With the mark that some editors put in front, and comments in any encoding.
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
             lines = file.readlines()
         listed = HostsOfFile(host_list(hosts.hosts_of_lines(lines)))
         listed.shares = hosts.shares_of_lines(lines)

@@ -51,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
         surroundings.complete(os.environ)
         inputs.check(options)
         path = mpirun.find()
+        if mpirun.opens_input(path, options):
+            inputs.check_opened()
     except mpirun.LaunchError as error:
         say(str(error))
         return 1

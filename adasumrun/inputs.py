@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import stat
 import sys
 
 from adasumrun import mpirun
@@ -30,6 +31,19 @@ def check(options: argparse.Namespace) -> None:
         raise mpirun.LaunchError(
             "expected a program that does not come on stdin, which ranks find empty. Received: "
             f"{' '.join(options.program)}. Write the script to a file, or pass it by python -c"
+        )
+
+
+def check_opened() -> None:
+    """Refuses what rank 0 can't open by itself.
+
+    Raises:
+        mpirun.LaunchError: a socket, as Node.js gives one to what it starts.
+    """
+    if stat.S_ISSOCK(os.fstat(sys.stdin.fileno()).st_mode):
+        raise mpirun.LaunchError(
+            "expected a pipe or a file on stdin for --stdin=0. Received: a socket. "
+            "Say: cat | adasumrun --stdin=0 ..."
         )
 
 

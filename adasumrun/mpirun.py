@@ -243,6 +243,11 @@ def _program(program: list[str], is_here: bool) -> list[str]:
         return [sys.executable, *program[1:]]
     beside = os.path.join(os.path.dirname(sys.executable), name)
     if shutil.which(name) is None and not os.access(beside, os.X_OK):
+        if os.path.isfile(name):
+            raise LaunchError(
+                f"expected a program. Received: {name}, a file that is not executable. Run: "
+                f"chmod +x {shlex.quote(name)}"
+            )
         raise LaunchError(f"expected a program. Received: {name}, neither a file nor on PATH.")
     return program
 

@@ -203,6 +203,14 @@ def test_unknown_program_is_named(monkeypatch):
         _command(monkeypatch, "openmpi", "no-such-program")
 
 
+def test_a_file_that_is_not_executable_is_named(monkeypatch, tmp_path):
+    script = tmp_path / "train.sh"
+    script.touch(0o644)
+    said = f"Received: {script}, a file that is not executable. Run: chmod \\+x {script}"
+    with pytest.raises(mpirun.LaunchError, match=said):
+        _command(monkeypatch, "openmpi", str(script))
+
+
 def test_a_folder_is_no_program(monkeypatch, tmp_path):
     with pytest.raises(mpirun.LaunchError, match=f"Received: {tmp_path}, a folder"):
         _command(monkeypatch, "openmpi", str(tmp_path))

@@ -16,6 +16,12 @@ def test_hosts_of_a_file(tmp_path):
     assert hosts.slots("a:2,b:3,c,d:4,e:5") == 15
 
 
+def test_a_file_with_a_mark_and_comments_of_another_encoding(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_bytes(b"\xef\xbb\xbfa slots=2\r\n# caf\xe9\r\nb\r\n")
+    assert command_line.parse(["--hostfile", str(path), "sh"]).hosts == "a:2,b"
+
+
 _SLIP = "expected words such as slots=RANKS and share=NUMBER behind a host. Received: "
 
 

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -150,6 +152,24 @@ def test_rank_0_reads_to_the_end(redirection, tmp_path):
     assert done.returncode == 0, done.stderr
     lines = "0" if "/dev/null" in redirection else "30000"
     assert sorted(done.stdout.split()) == sorted([lines, "0"])
+
+
+def test_a_socket_is_no_input_that_rank_0_can_open():
+    """Node.js gives one to what it starts."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        done = subprocess.run(
+            [*programs.ADASUMRUN, "--stdin=0", "-np", "2", "cat"],
+            env=programs.environment(),
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "Received: a socket. Say: cat | adasumrun --stdin=0 ..." in line
 
 
 @pytest.mark.parametrize("redirection", ['"$@" 2>&-', '"$@" 2>&- <&-'])
