@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +20,12 @@ def cpu_limit(root: Path = Path("/")) -> float:
 def _folders(root: Path, controller: str) -> Iterator[Path]:
     """The folders of the group of a controller and of those around it."""
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        # The name of a group is that of a folder: any bytes.
+        lines = os.fsdecode((root / "proc/self/cgroup").read_bytes()).split("\n")
     except OSError:
         return
     mount = root / "sys/fs/cgroup"
-    for line in lines:
+    for line in filter(None, lines):
         # number:controllers:group
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if controllers and controller not in controllers.split(","):

@@ -34,6 +34,14 @@ def test_version_2(tmp_path, files, cores):
     assert control_groups.cpu_limit(tmp_path) == cores
 
 
+@pytest.mark.parametrize("name", [b"caf\xe9", "сеть".encode(), b"a\x0cb"])
+def test_groups_with_names_of_any_bytes(tmp_path, name):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_bytes(b"0::/" + name + b"\n")
+    _write(tmp_path / "sys/fs/cgroup" / os.fsdecode(name) / "cpu.max", "250000 100000")
+    assert control_groups.cpu_limit(tmp_path) == 2.5
+
+
 @pytest.mark.parametrize(("quota", "cores"), [("-1", math.inf), ("150000", 1.5)])
 def test_version_1(tmp_path, quota, cores):
     _write(tmp_path / "proc/self/cgroup", "6:cpuset:/other\n5:cpuacct,cpu:/jobs\n4:memory:/mine")
