@@ -70,8 +70,8 @@ class ZeroCopy {
   SharedTensors& shared_;
   const int size_;
   const int64_t element_bytes_;
-  const bool is_long_;
   const std::vector<TreeNode> tree_;
+  const bool is_long_;
   const Range own_;
   const Chunks chunks_;
   std::vector<double> weights_;  // of every segment, those of all leaves
