@@ -83,6 +83,58 @@ def test_local_steps_travel_encoded_too():
     assert encoded[-1] <= 1.3 * plain[-1]
 
 
+@pytest.mark.parametrize("kind", ["local steps", "0/1 Adam"])
+def test_frozen_layers_stay_where_residuals_wait(kind):
+    """What was kept back of their changes is not sent before they are trained again."""
+    settings = {"compression": CODECS["sign"]}
+    with strategy(LOCAL[-1]).scope():
+        model = small_model()
+        optimizer = (
+            tf_adasum.wrap(momentum(), steps_per_sync=2, **settings)
+            if kind == "local steps"
+            else ZeroOneAdam(0.01, 2, doubling_steps=2, most_local_steps=2, **settings)
+        )
+        model.compile(optimizer, loss="mse")
+    batch = 4 * model.distribute_strategy.num_replicas_in_sync
+    x, y = examples(7 * batch)  # one round ends with fit, eagerly
+    model.fit(x, y, batch_size=batch, verbose=0)
+    model.layers[0].trainable = False
+    with model.distribute_strategy.scope():
+        model.compile(optimizer, loss="mse")
+    before = model.get_weights()
+    model.fit(x, y, batch_size=batch, verbose=0)
+    after = model.get_weights()
+    for frozen in (0, 1):
+        np.testing.assert_array_equal(after[frozen], before[frozen])
+    assert np.all(after[2] != before[2])
+    assert_equal_on_ranks(model.layers[1].trainable_variables)
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_weights_of_an_earlier_step_of_a_round_meet_too(num_local):
+    """The step that ends the round has others; the third has no step of it."""
+    replicas = strategy(num_local)
+    with replicas.scope():
+        weights = [keras.Variable(np.zeros(100, "float32")) for _ in range(3)]
+        optimizer = tf_adasum.wrap(
+            keras.optimizers.SGD(1.0), steps_per_sync=2, compression=CODECS["identity"]
+        )
+        optimizer.build(weights)
+
+    def apply(weight):
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        gradient = tf.cast(number + 1, tf.float32) * tf.ones([100])
+        optimizer.apply([gradient / replicas.num_replicas_in_sync], [weight])
+
+    for weight in weights[:2]:
+        tf.function(functools.partial(replicas.run, apply, (weight,)))()
+    own = np.arange(1, replicas.num_replicas_in_sync + 1)
+    expected = -adasum.reduce([np.full(100, float(value)) for value in own])
+    for weight, moved in zip(weights, (expected, expected, 0 * expected), strict=True):
+        np.testing.assert_allclose(weight.numpy(), moved, rtol=1e-6)
+    assert_equal_on_ranks(weights)
+
+
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_own_loops_build_the_optimizer_in_their_first_step(num_local):
     replicas = strategy(num_local)

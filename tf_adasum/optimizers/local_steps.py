@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
@@ -14,6 +15,7 @@ from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import come_as_rows
 from tf_adasum.optimizers.exchanges import reduce_changes
 from tf_adasum.optimizers.parts import Exchange
@@ -76,6 +78,7 @@ class LocalSteps(Exchange):
         self._count = steps if isinstance(steps, int) else max(steps)
         self._taken = None
         self._with_rows: set[int] = set()  # variables whose gradients came as rows
+        self._in_step: list[bool] = []  # of each weight: whether the step that is traced has it
 
     @override
     def check(self, optimizer):
@@ -94,6 +97,9 @@ class LocalSteps(Exchange):
         self._taken = optimizer.add_variable(
             (), dtype="int", aggregation="only_first_replica", name="steps_since_sync"
         )
+        # Of each weight, whether no step of the round had it. No file holds that: in a round that
+        # is resumed all count as had.
+        self._are_left_alone = make_plain_zeros([len(self._weights)], "bool")
 
     @property
     @override
@@ -122,6 +128,7 @@ class LocalSteps(Exchange):
     def around_update(self, strategy, grads, variables, update, idle):
         rows = zip(variables, come_as_rows(strategy, grads))
         self._with_rows.update(id(variable) for variable, has_rows in rows if has_rows)
+        self._note_part(variables)
         self._decay_start(strategy, variables)
         own_steps = self._own_steps(strategy)
         if own_steps == self._count:
@@ -132,6 +139,12 @@ class LocalSteps(Exchange):
             lambda: self._update(grads, variables, update, idle),
             lambda: None,  # other ranks go on; weights and slots stay
         )
+
+    def _note_part(self, variables) -> None:
+        stepped = {id(variable) for variable in variables}
+        self._in_step = [id(weight) in stepped for _, weight in self._pairs()]
+        others = tf.logical_not(tf.constant(self._in_step))
+        self._are_left_alone.assign(tf.logical_and(self._are_left_alone, others))
 
     def _own_steps(self, strategy) -> int:
         if isinstance(self._steps, int):
@@ -174,13 +187,41 @@ class LocalSteps(Exchange):
     def _begin(self, strategy):
         for start, weight in self._pairs():
             strategy.extended.update(start, _assign, args=(weight,), group=False)
+        self._are_left_alone.assign(tf.ones_like(self._are_left_alone))
 
     def _end(self, strategy):
-        starts, weights = zip(*self._pairs())
+        """Lets all meet; of layers that are frozen nothing travels.
+
+        Their change is zero, but what an encoding kept back of earlier rounds would move them.
+        """
+        if tf.executing_eagerly():
+            self._meet(strategy, np.flatnonzero(~self._are_left_alone.numpy()))
+        else:
+            has_part = np.array(self._in_step)
+            self._meet(strategy, np.flatnonzero(has_part))
+            others = np.flatnonzero(~has_part)
+            if len(others):  # another step of the round, of other variables, may have had them
+                tf.cond(
+                    tf.reduce_all(tf.gather(self._are_left_alone, others)),
+                    lambda: None,
+                    lambda: self._meet(strategy, others),
+                )
+        self._taken.assign(0)
+
+    def _meet(self, strategy, places: Sequence[int]) -> None:
+        """Sets the weights at these places to what all replicas make of them."""
+        if not len(places):
+            return
+        starts, weights = self._at(places)
         have_rows = [id(weight) in self._with_rows for weight in weights]
         with self.asking(strategy):
             reduce_changes(strategy, weights, starts, self.travels_as_rows(weights, have_rows))
-        self._taken.assign(0)
+
+    def _at(self, places: Sequence[int]) -> tuple[Sequence, Sequence]:
+        """The first and the present weights of the round at these places."""
+        pairs = list(self._pairs())
+        starts, weights = zip(*[pairs[place] for place in places])
+        return starts, weights
 
     def _decay_start(self, strategy, variables):
         """Keeps weight decay out of the change, where it could count once for every replica.

@@ -97,8 +97,15 @@ class ZeroOneExchange(LocalSteps):
 
     @override
     def _end(self, strategy):
+        super()._end(strategy)
+        self._sizes.assign(0)
+
+    @override
+    def _meet(self, strategy, places):
+        if not len(places):
+            return
         optimizer = self._optimizer
-        starts, weights = zip(*self._pairs())
+        starts, weights = self._at(places)
         sizes = tf.identity(self._sizes.value)
 
         def own_average(weight, start):
@@ -114,5 +121,3 @@ class ZeroOneExchange(LocalSteps):
         momenta = self._momenta.reduce(strategy, averages, weights, self.encoding)
         for weight, start, momentum in zip(weights, starts, momenta):
             strategy.extended.update(weight, move, args=(start, momentum), group=False)
-        self._taken.assign(0)
-        self._sizes.assign(0)
