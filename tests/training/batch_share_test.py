@@ -13,6 +13,7 @@ from tests.training.replicas import (
     assert_equal_on_ranks,
     everywhere,
     examples,
+    small_model,
     strategy,
 )
 from tests.training.unlike_batches import (
@@ -120,6 +121,21 @@ def test_micro_batches_count_by_the_rows_of_all_of_them():
     model = model_under(replicas, "gradient", accumulate=2)
     model.fit(x, y, BATCH, shuffle=False, verbose=0)
     assert_near(model.get_weights(), one_process(x, y, 2 * BATCH)[0])
+
+
+def test_what_sketched_sgd_adds_up_counts_by_the_rows_that_it_came_of():
+    """Over three epochs, whose last batch the shares deal otherwise than the others."""
+    plain = small_model()
+    with strategy(1, batch_share=SHARES).scope():
+        model = small_model()
+        optimizer = tf_adasum.optimizers.SketchedSGD(0.1, 0.9, least_elements=10**6)
+        model.compile(optimizer, loss="mse")
+    plain.set_weights(model.get_weights())
+    plain.compile(keras.optimizers.SGD(0.1, 0.9), loss="mse")
+    x, y = examples(BATCH + 3)
+    for each in (plain, model):
+        each.fit(x, y, BATCH, epochs=3, shuffle=False, verbose=0)
+    assert_near(model.get_weights(), plain.get_weights())
 
 
 @pytest.mark.long

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
+from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
 from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.compression.count_sketch import CountSketch
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.parts import Exchange
 from tf_adasum.optimizers.plan_checks import check_flat
+
+require_hooks(tf_values, "PerReplica")
 
 # Estimates are wrong where heavy values meet in a table: so many times the places are looked at.
 _CANDIDATES = 4
@@ -65,10 +69,7 @@ class SketchExchange(Exchange):
     @override
     def around_update(self, strategy, grads, variables, update, idle):
         del update, idle  # gradients of idle replicas are zero
-        if strategy.extended.batch_share is not None:
-            strategy.extended.batch_share.computed(
-                [strategy.experimental_local_results(grad) for grad in grads]
-            )
+        grads = self._weighed(strategy, grads)
         optimizer = self._optimizer
 
         def accumulate(variable, grad):
@@ -87,6 +88,16 @@ class SketchExchange(Exchange):
         for variable, sketch, of_variable in zip(variables, sketches, zip(candidates, values)):
             chosen = of_variable if sketch is None else self._heaviest(sketch, *of_variable)
             strategy.extended.update(variable, step, args=chosen, group=False)
+
+    def _weighed(self, strategy, grads: Sequence) -> Sequence:
+        """The gradients, by their rows: what waits is of batches that were dealt unlike."""
+        share = strategy.extended.batch_share
+        if share is None:
+            return grads
+        leaves = list(zip(*map(strategy.experimental_local_results, grads)))
+        share.computed(leaves)
+        weighed = share.weighed(leaves, self.reduction, self._name("gradients"))
+        return [tf_values.PerReplica(list(values)) for values in zip(*weighed)]
 
     def _candidates(self, strategy, sketches: Sequence, waiting: Sequence) -> list:
         """The places of each variable that may be heavy; None where all of it is exchanged."""
@@ -125,10 +136,11 @@ class SketchExchange(Exchange):
     def _reduced(self, strategy, of_variables, reduction: str, what: str) -> list[tf.Tensor]:
         """Reduces tensors, a list of each variable's local replicas."""
         leaves, extended = list(zip(*of_variables)), strategy.extended
-        # Keras numbers the optimizers of a process, of which one rank may have made more.
-        name = f"{names.without_counters(self._optimizer.name)}/{what}"
-        if extended.batch_share is not None:
-            leaves = extended.batch_share.weighed(leaves, reduction, name)
+        counts, name = extended.numbers.for_ops, self._name(what)
         return allreduce_replicas(
-            leaves, reduction, extended.communicator, name, replica_counts=extended.numbers.for_ops
+            leaves, reduction, extended.communicator, name, replica_counts=counts
         )
+
+    def _name(self, what: str) -> str:
+        # Keras numbers the optimizers of a process, of which one rank may have made more.
+        return f"{names.without_counters(self._optimizer.name)}/{what}"
