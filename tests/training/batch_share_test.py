@@ -138,6 +138,19 @@ def test_what_sketched_sgd_adds_up_counts_by_the_rows_that_it_came_of():
     assert_near(model.get_weights(), plain.get_weights())
 
 
+@pytest.mark.parametrize("local", ["mean", "sum"])
+@pytest.mark.parametrize("rows", [1, BATCH])
+def test_a_host_by_itself_reduces_the_rows_of_all_its_ranks(rows, local):
+    """Also of a batch in which some of them have none."""
+    x, y = examples(rows)
+    model = model_under(strategy(1, local_reduction=local, batch_share=SHARES), "gradient")
+    before = model.get_weights()
+    model.fit(x, y, BATCH, shuffle=False, verbose=0)
+    factor = world().size if local == "sum" else 1
+    for own, first, other in zip(model.get_weights(), before, one_process(x, y, BATCH)[0]):
+        np.testing.assert_allclose(own - first, factor * (other - first), rtol=0, atol=1e-6)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("num_batches", [2, 3])
 def test_rounds_count_by_the_rows_of_all_their_steps(num_batches):

@@ -8,13 +8,14 @@ import os
 os.environ["TF_ADASUM_HOST"] = f"host{int(os.environ['OMPI_COMM_WORLD_RANK']) // 2}"
 
 import keras
+import numpy as np
 import pytest
 
 import tf_adasum
 from tests.reference import hierarchy
 from tests.training.comparison import check_fit, compiled_under
 from tests.training.reference_training import Recipe
-from tests.training.replicas import small_model, strategy
+from tests.training.replicas import examples, small_model, strategy
 from tf_adasum.optimizers import OneBitAdam, SketchedSGD, ZeroOneAdam
 
 NUM_LEAVES = 4
@@ -47,6 +48,22 @@ def test_hosts():
 @pytest.mark.parametrize(("mode", "local"), [("delta", "mean"), ("gradient", "sum")])
 def test_fit(mode, local):
     _check(mode, mode, _over_two_hosts(local), local_reduction=local)
+
+
+@pytest.mark.parametrize(("rows", "local"), [(1, "mean"), (3, "mean"), (3, "sum")])
+def test_ranks_without_rows_count_in_their_host(rows, local):
+    """Of rows that are all the same: Adasum of hosts whose results are parallel is their mean."""
+    x, y = (np.repeat(each, rows, axis=0) for each in examples(1))
+    plain = small_model()
+    replicas = strategy(1, local_reduction=local, batch_share=[1] * NUM_LEAVES)
+    model = compiled_under(replicas, lambda: keras.optimizers.SGD(0.1), "gradient")
+    plain.set_weights(before := model.get_weights())
+    plain.compile(keras.optimizers.SGD(0.1), loss="mse")
+    for each in (plain, model):
+        each.fit(x, y, batch_size=NUM_LEAVES, shuffle=False, verbose=0)
+    factor = 2 if local == "sum" else 1
+    for own, first, other in zip(model.get_weights(), before, plain.get_weights(), strict=True):
+        np.testing.assert_allclose(own - first, factor * (other - first), rtol=0, atol=1e-6)
 
 
 def test_rules_of_mean_stay_flat():

@@ -36,21 +36,28 @@ class BatchShare:
     times it, as with equal parts. So Adasum, which gives the mean where all are parallel and the
     sum where all are orthogonal, gives there what it gives with equal parts: a leaf of b rows
     stands for N b / B leaves of B / N rows each. Replicas without rows are no leaves of Adasum's,
-    for which N is the number of the others.
+    for which N is the number of the others. Where hosts reduce theirs first, hosts are its leaves:
+    N is the number of the replicas of hosts that have rows.
 
     Args:
         share: a positive number for each rank, or "measured".
         communicator: the ranks.
         numbers: of the replicas; those of a rank share its rows equally.
+        local_reduction: of a host's replicas before Adasum of the hosts; "adasum": none.
 
     Raises:
         ValueError: a share is neither.
     """
 
     def __init__(
-        self, share: Sequence[float] | str, communicator: Communicator, numbers: ReplicaNumbers
+        self,
+        share: Sequence[float] | str,
+        communicator: Communicator,
+        numbers: ReplicaNumbers,
+        local_reduction: str = "adasum",
     ):
         self._communicator, self._numbers = communicator, numbers
+        self._by_hosts = local_reduction != "adasum"
         is_measured = isinstance(share, str) and share == MEASURED
         parts = numbers.counts if is_measured else _checked(share, communicator)
         self._times = RowTimes() if is_measured else None
@@ -169,9 +176,10 @@ class BatchShare:
 
     def _weights_by_rows(self, reduction: str, name: str) -> list[tf.Tensor]:
         own = [rows.read_value() for rows in self._rows]
-        counts = [[tf.stack([rows, tf.cast(rows > 0, tf.float32)])] for rows in own]
-        (total,) = allreduce_replicas(
-            counts,
+        by_hosts = self._by_hosts and reduction == "adasum"
+        counted = self._rows_of_hosts if by_hosts else _rows_of_leaf
+        (totals,) = allreduce_replicas(
+            [[counted(rows)] for rows in own],
             "sum",
             self._communicator,
             f"rows of {name}",
@@ -180,13 +188,35 @@ class BatchShare:
         )
         for is_exchanged in self._are_exchanged:
             is_exchanged.assign(True)
-        number = total[1] if reduction == "adasum" else float(self._numbers.total)
-        return [number * rows / tf.maximum(total[0], 1.0) for rows in own]
+        if by_hosts:
+            leaves = tf.constant(list(map(self._num_leaves, self._communicator.hosts)), tf.float32)
+            total, number = tf.reduce_sum(totals), tf.reduce_sum(leaves * _are_positive(totals))
+        else:
+            total = totals[0]
+            number = totals[1] if reduction == "adasum" else float(self._numbers.total)
+        return [number * rows / tf.maximum(total, 1.0) for rows in own]
+
+    def _rows_of_hosts(self, rows: tf.Tensor) -> tf.Tensor:
+        """A replica's rows at the place of its host."""
+        is_here = [self._communicator.rank in host for host in self._communicator.hosts]
+        return rows * tf.constant(np.float32(is_here))
+
+    def _num_leaves(self, host: Sequence[int]) -> int:
+        return sum(self._numbers.counts[rank] for rank in host)
 
     def _weight_by_shares(self) -> tf.Tensor:
         shares = self._shares.read_value()
         part = shares[self._communicator.rank] / tf.reduce_sum(shares)
         return tf.cast(self._numbers.total / len(self._rows) * part, tf.float32)
+
+
+def _rows_of_leaf(rows: tf.Tensor) -> tf.Tensor:
+    """A replica's rows, and whether it has any."""
+    return tf.stack([rows, _are_positive(rows)])
+
+
+def _are_positive(rows: tf.Tensor) -> tf.Tensor:
+    return tf.cast(rows > 0, tf.float32)
 
 
 def resolved(share: Any, communicator: Communicator) -> Any:

@@ -144,7 +144,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         if numbers.are_unlike and not given:
             batch_share = numbers.counts
         if batch_share is not None:
-            share = BatchShare(batch_share, communicator, numbers)
+            share = BatchShare(batch_share, communicator, numbers, local_reduction)
             extended.batch_share = ops.batch_share = share
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
