@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -17,4 +18,7 @@ def say(text: str) -> None:
     try:
         print(f"adasumrun: {text}", file=sys.stderr, flush=True)
     except OSError:
-        pass
+        # What could not be written stays in a buffer, and Python, which tries again at its end,
+        # would end with exit code 120. From here on there is none.
+        raw = io.FileIO(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(raw, errors="backslashreplace", write_through=True)
