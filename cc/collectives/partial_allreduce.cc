@@ -60,8 +60,8 @@ Request PartialAllreduceRequest(PartialTensors tensors) {
   const auto call = std::make_shared<const PartialTensors>(std::move(tensors));
   auto run = [key, call](RequestContext& context) {
     RoundsOf(context).RunWith(*call, context);
-    if (!call->turn.has_value() && !context.passive)
-      context.passive = [key] { return PassiveRequest(key); };
+    const bool waits = call->turn.has_value();
+    if (!waits && !context.passive) context.passive = [key] { return PassiveRequest(key); };
   };
   Request request{key, std::move(run), nullptr};
   request.run_alone = [call](RequestContext& context) {

@@ -224,11 +224,18 @@ def test_unknown_mpi_is_named(tmp_path):
         mpirun.command_line(str(other), command_line.parse(["sh"]), {})
 
 
-def test_an_mpirun_that_cannot_run_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("#!/no/such/interpreter\n", "expected {} --version to run"),
+        ("#!/bin/sh\necho no library >&2; exit 127\n", "Received: {} says 'no library'"),
+    ],
+)
+def test_an_mpirun_that_does_not_tell_its_version_is_named(tmp_path, text, said):
     broken = tmp_path / "mpirun"
-    broken.write_text("#!/no/such/interpreter\n")
+    broken.write_text(text)
     broken.chmod(0o755)
-    with pytest.raises(mpirun.LaunchError, match=f"expected {broken} --version to run"):
+    with pytest.raises(mpirun.LaunchError, match=said.format(broken)):
         mpirun.family_of(str(broken))
 
 

@@ -26,7 +26,7 @@ endings = {
     "exit": lambda: sys.exit(3),
     "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
 }
-groups = PartialAllreduce(world, "test", 2, waits=False)
+groups = PartialAllreduce(world, "test", 2)
 try:
     for call in range(100_000):
         if call == 5 and world.rank == world.size - 1:

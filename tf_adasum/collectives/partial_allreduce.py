@@ -23,17 +23,18 @@ class PartialAllreduce:
         name: equal on all ranks.
         group_size: ranks in a group, a power of two; where ranks are no power of two, some groups
             are smaller.
-        waits: whether each round waits for the calls of all ranks.
     """
 
-    def __init__(self, communicator: Communicator, name: str, group_size: int, waits: bool):
+    def __init__(self, communicator: Communicator, name: str, group_size: int):
         self._communicator = communicator.split(0, name=f"{name}: groups")
         self._name = name
         self._group_size = group_size
-        self._waits = waits
 
     def reduce(
-        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str], turn: tf.Tensor | int = 0
+        self,
+        tensors: Sequence[tf.Tensor],
+        reductions: Sequence[str],
+        turn: tf.Tensor | int | None = None,
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns what the round of this call gives, and how many rounds were over before.
 
@@ -44,8 +45,9 @@ class PartialAllreduce:
         Args:
             tensors: floats of one dtype; shapes are equal on all ranks and in all calls.
             reductions: of each, "adasum" or "mean".
-            turn: an int64 scalar from 0, equal on all ranks: how far the groups have rotated, where
-                rounds wait for all calls. Rounds that do not are counted, and it is ignored.
+            turn: an int64 scalar from 0, equal on all ranks: the round waits for the calls of all,
+                and so far the groups have rotated. None: it waits for no call, and rounds are
+                counted. Either in all calls.
 
         Raises:
             tf.errors.InvalidArgumentError: if ranks pass different things.
@@ -56,10 +58,10 @@ class PartialAllreduce:
             reduced, num_behind = native.ops.adasum_partial_allreduce(
                 handle,
                 tensors,
-                turn,
+                0 if turn is None else turn,
                 reductions=list(reductions),
                 group_size=self._group_size,
-                waits=self._waits,
+                waits=turn is not None,
                 **attributes,
             )
         return reduced, num_behind

@@ -105,7 +105,8 @@ class GroupExchange(LocalSteps):
             self._of_rank(strategy, local_results(strategy, _change, weight, start), reduction)
             for weight, start, reduction in zip(weights, starts, reductions)
         ]
-        changes, num_behind = groups.reduce(own, reductions, self._turn())
+        turn = self._turn() if self.waits_for_others else None
+        changes, num_behind = groups.reduce(own, reductions, turn)
         self._note(num_behind)
         for weight, start, change in zip(weights, starts, changes):
             strategy.extended.update(weight, _set_to, args=(start, change), group=False)
@@ -148,7 +149,6 @@ class GroupExchange(LocalSteps):
                     communicator,
                     f"groups' changes of {dtype}",
                     self._group_size,
-                    self.waits_for_others,
                 )
                 for dtype in dict.fromkeys(tf.as_dtype(each.dtype).name for each in self._weights)
             }
@@ -167,7 +167,7 @@ class _Groups:
         self._of_dtype = of_dtype
 
     def reduce(
-        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str], turn: tf.Tensor
+        self, tensors: Sequence[tf.Tensor], reductions: Sequence[str], turn: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """As `PartialAllreduce.reduce`, with the most that any dtype's round was behind."""
         reduced: list = [None] * len(tensors)

@@ -195,33 +195,29 @@ class LocalSteps(Exchange):
         Their change is zero, but what an encoding kept back of earlier rounds would move them.
         """
         if tf.executing_eagerly():
-            self._meet(strategy, np.flatnonzero(~self._are_left_alone.numpy()))
+            self._meet_at(strategy, np.flatnonzero(~self._are_left_alone.numpy()))
         else:
             has_part = np.array(self._in_step)
-            self._meet(strategy, np.flatnonzero(has_part))
+            self._meet_at(strategy, np.flatnonzero(has_part))
             others = np.flatnonzero(~has_part)
             if len(others):  # another step of the round, of other variables, may have had them
                 tf.cond(
                     tf.reduce_all(tf.gather(self._are_left_alone, others)),
                     lambda: None,
-                    lambda: self._meet(strategy, others),
+                    lambda: self._meet_at(strategy, others),
                 )
         self._taken.assign(0)
 
-    def _meet(self, strategy, places: Sequence[int]) -> None:
-        """Sets the weights at these places to what all replicas make of them."""
-        if not len(places):
-            return
-        starts, weights = self._at(places)
+    def _meet_at(self, strategy, places: Sequence[int]) -> None:
+        if len(places):
+            pairs = list(self._pairs())
+            self._meet(strategy, *zip(*[pairs[place] for place in places]))
+
+    def _meet(self, strategy, starts: Sequence, weights: Sequence) -> None:
+        """Sets weights, of which `starts` began the round, to what all replicas make of them."""
         have_rows = [id(weight) in self._with_rows for weight in weights]
         with self.asking(strategy):
             reduce_changes(strategy, weights, starts, self.travels_as_rows(weights, have_rows))
-
-    def _at(self, places: Sequence[int]) -> tuple[Sequence, Sequence]:
-        """The first and the present weights of the round at these places."""
-        pairs = list(self._pairs())
-        starts, weights = zip(*[pairs[place] for place in places])
-        return starts, weights
 
     def _decay_start(self, strategy, variables):
         """Keeps weight decay out of the change, where it could count once for every replica.

@@ -101,11 +101,8 @@ class ZeroOneExchange(LocalSteps):
         self._sizes.assign(0)
 
     @override
-    def _meet(self, strategy, places):
-        if not len(places):
-            return
+    def _meet(self, strategy, starts, weights):
         optimizer = self._optimizer
-        starts, weights = self._at(places)
         sizes = tf.identity(self._sizes.value)
 
         def own_average(weight, start):
