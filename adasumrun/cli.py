@@ -23,6 +23,7 @@ from adasumrun import (
     command_line,
     inputs,
     mpirun,
+    preload,
     process_tree,
     requests,
     restart,
@@ -98,6 +99,9 @@ def _start(
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         say(shlex.join(command))
+        obstacle = preload.obstacle(environment)
+        if obstacle is not None:
+            say(f"ranks keep their tensors outside of shared memory: {obstacle}")
     gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
     with surroundings.temporary_folder() as folder:
         if ranks_here is not None:

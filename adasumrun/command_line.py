@@ -75,6 +75,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-np",
         "-n",
+        "--np",
         type=argument_types.positive,
         metavar="N",
         help="number of ranks (default: mpirun's, one a core)",

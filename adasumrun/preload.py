@@ -22,13 +22,23 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
     Args:
       environment: of the program; what the user preloads is kept, behind it.
     """
-    is_off = any(environment.get(switch) == "0" for switch in _SWITCHES)
-    # The loader takes both for the end of a path.
-    is_path = not {" ", ":"} & set(LIBRARY)
-    if is_off or not is_path or not os.path.isfile(LIBRARY):
+    if obstacle(environment) is not None:
         return {}
     others = environment.get(_VARIABLE)
     return {_VARIABLE: f"{LIBRARY}:{others}" if others else LIBRARY}
+
+
+def obstacle(environment: Mapping[str, str]) -> str | None:
+    """Returns why a program does not preload it; None where it does."""
+    switch = next((name for name in _SWITCHES if environment.get(name) == "0"), None)
+    if switch is not None:
+        return f"{switch} is 0"
+    # The loader takes both for the end of a path.
+    if {" ", ":"} & set(LIBRARY):
+        return f"a path with a space or a colon can't be preloaded: {LIBRARY}"
+    if not os.path.isfile(LIBRARY):
+        return f"there is no file {LIBRARY}"
+    return None
 
 
 def command(environment: Mapping[str, str]) -> list[str]:

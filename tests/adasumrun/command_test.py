@@ -271,6 +271,11 @@ def test_numbers_are_checked(text, capsys):
         assert f"expected a number from 0 on. Received: {text!r}\n" in capsys.readouterr().err
 
 
+def test_the_number_of_ranks_has_the_names_that_mpiruns_give_it():
+    for words in (("-np", "3"), ("-n", "3"), ("--np", "3"), ("--np=3",), ("-np=3",)):
+        assert command_line.parse([*words, "sh"]).np == 3
+
+
 def test_the_command_starts_without_tensorflow():
     imports = [sys.executable, "-X", "importtime", "-c", "import adasumrun.cli"]
     done = subprocess.run(imports, capture_output=True, text=True, timeout=60, check=True)

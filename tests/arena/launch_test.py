@@ -102,6 +102,22 @@ def test_what_the_user_preloads_is_kept():
     assert done.stdout.strip() == str(system)
 
 
+@pytest.mark.parametrize("folder", ["my checkout", "c:checkout"])
+def test_a_path_that_the_loader_would_cut_is_not_preloaded(monkeypatch, folder):
+    monkeypatch.setattr(preload, "LIBRARY", f"/home/{folder}/_arena.so")
+    assert preload.variables({}) == {}
+    assert folder in preload.obstacle({})
+
+
+def test_verbose_says_why_tensors_lie_outside_of_shared_memory():
+    said = [
+        _run("true", arguments=["--verbose"], **variables).stderr
+        for variables in ({}, {"TF_ADASUM_ARENA": "0"})
+    ]
+    assert "outside of shared memory" not in said[0]
+    assert "outside of shared memory: TF_ADASUM_ARENA is 0\n" in said[1]
+
+
 def test_a_host_without_it_runs_without_it(monkeypatch):
     monkeypatch.setattr(preload, "LIBRARY", "/nowhere/_arena.so")
     assert preload.variables({}) == {} and preload.command({}) == []
