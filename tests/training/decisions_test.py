@@ -144,7 +144,8 @@ class OwnLogs(keras.Sequential):
     def train_step(self, data):
         logs = super().train_step(data)
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return {"own": tf.cast(number, tf.float32), "vector": [logs["loss"]], "text": "a"}
+        numbers = {"own": tf.cast(number, tf.float32), "half": tf.cast(number, tf.bfloat16)}
+        return numbers | {"vector": [logs["loss"]], "text": "a"}
 
 
 def test_logs_of_a_train_step_are_averaged_and_decisions_common():
@@ -154,6 +155,7 @@ def test_logs_of_a_train_step_are_averaged_and_decisions_common():
     history = model.fit(**data_of(model), epochs=5, callbacks=[stop, slower])
     assert history.epoch == [0, 1, 2]
     np.testing.assert_allclose(history.history["own"], [LAST / 2] * 3)
+    np.testing.assert_array_equal(np.float64(history.history["half"]), [LAST / 2] * 3)
     vectors = np.ravel(history.history["vector"])
     np.testing.assert_array_equal(everywhere(vectors), [vectors] * world().size)
     rates = everywhere(history.history["learning_rate"])

@@ -74,6 +74,7 @@ def _averaged(logs, call: calls.Call):
 
 def _number(value) -> np.ndarray | None:
     """A log's value as an array; None if it is no number."""
-    array = np.asarray(value)
+    # NumPy 2.4 makes no array of a scalar tensor of bfloat16 itself.
+    array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
     is_number = array.dtype.kind in "fiub" or array.dtype == tf.bfloat16.as_numpy_dtype
     return array if is_number else None
