@@ -94,6 +94,34 @@ def test_reduce_to_the_host(num_local):
 
 
 @local_replicas
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_means_of_whole_numbers_have_fractions(in_graph, num_local):
+    replicas = strategy(num_local)
+    want = (replicas.num_replicas_in_sync - 1) / 2
+    sync = {"synchronization": tf.VariableSynchronization.ON_READ}
+    with replicas.scope():
+        of_each = tf.Variable(0, aggregation=tf.VariableAggregation.SUM, **sync)
+        of_all = tf.Variable(7)
+
+    def step():
+        context = tf.distribute.get_replica_context()
+        own = context.replica_id_in_sync_group
+        of_each.assign(own)
+        pair = context.all_reduce(MEAN, [own, tf.cast(own, tf.float32)])
+        return [own, *pair, context.all_reduce(MEAN, tf.cast(own, tf.uint8))]
+
+    def means():
+        own, *means = replicas.run(step)
+        to_variable = replicas.extended.batch_reduce_to(MEAN, [(own, own)])
+        return [*means, *to_variable, replicas.reduce(MEAN, of_each, axis=None)]
+
+    for mean in (tf.function(means) if in_graph else means)():
+        for copy in replicas.experimental_local_results(mean):
+            np.testing.assert_allclose(copy, want, rtol=1e-15)
+    assert int(replicas.reduce(MEAN, of_all, axis=None)) == 7
+
+
+@local_replicas
 def test_only_a_batch_to_variables_takes_the_rules(num_local):
     replicas = strategy(num_local, reductions=[("summed", "sum"), ("averaged", "mean")])
     with replicas.scope():

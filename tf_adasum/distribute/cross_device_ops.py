@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
@@ -21,7 +22,9 @@ from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
+from tf_adasum.distribute import exact_means
 from tf_adasum.distribute.asked import Asked
+from tf_adasum.distribute.axes import swap_axes
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -109,7 +112,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         name = None
         if distribute_utils.is_distributed_variable(per_replica_value):
             name = names.of_metric(_reduction(reduce_op), per_replica_value)
-        (reduced,) = self._allreduce([per_replica_value], _reduction(reduce_op), name)
+        (reduced,) = self._exactly([per_replica_value], _reduction(reduce_op), name)
         return self.broadcast(reduced, destinations)
 
     def _reduce_rows(self, slices, reduction: str, variable) -> tf.IndexedSlices:
@@ -141,6 +144,8 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             elif measures and reduction == "adasum":
                 paths += [self._reduction_of(variable)[0] for variable in destinations]
                 results = self._allreduce(values, reduction, name, norms)
+            elif name is None:
+                results = self._exactly(values, reduction)
             else:
                 results = self._allreduce(values, reduction, name)
             for index, result in zip(indices, results):
@@ -149,6 +154,10 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             with tf.device("CPU:0"):
                 self._asked.measure(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
+
+    def _exactly(self, per_replica_values, reduction: str, name: str | None = None) -> list:
+        reduce = functools.partial(self._allreduce, name=name)
+        return exact_means.reduced(per_replica_values, reduction, self._numbers.total, reduce)
 
     def _weighed(self, per_replica_values, reduction: str, name: str) -> list:
         """The values, times what each replica's count where ranks have unlike batches."""
@@ -176,9 +185,9 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             raise ValueError(refusal(expected, "scalars", advice))
         with tf.device("CPU:0"):
             # Ranks gather rows; replicas of a rank follow each other, as its leaves do.
-            own = tf.concat([_swap_axes(value, axis) for value in values], axis=0)
+            own = tf.concat([swap_axes(value, axis) for value in values], axis=0)
             (rows,) = gather_rows([own], self._communicator, "gather", ordered=True)
-            gathered = _swap_axes(rows, axis)
+            gathered = swap_axes(rows, axis)
         return self.broadcast(gathered, destinations)
 
     def _buckets(self, reduce_op, pairs) -> list[tuple[str, list[int], str | None]]:
@@ -277,15 +286,6 @@ def _refuse_in_xla() -> None:
 
 def _has_rows(value) -> bool:
     return all(isinstance(of_replica, tf.IndexedSlices) for of_replica in value.values)
-
-
-def _swap_axes(tensor: tf.Tensor, axis: int) -> tf.Tensor:
-    """Exchanges dimension `axis` with the first one; twice is the tensor as it was."""
-    if axis % tensor.shape.rank == 0:
-        return tensor
-    order = list(range(tensor.shape.rank))
-    order[0], order[axis] = order[axis], order[0]
-    return tf.transpose(tensor, order)
 
 
 def _names_variable(value, destination) -> bool:

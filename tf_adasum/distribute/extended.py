@@ -19,6 +19,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
+from tf_adasum.distribute import exact_means
 from tf_adasum.distribute.awaited_inputs import begun_behind, behind
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.keras_2 import refuse_keras_2
@@ -247,6 +248,10 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         else:
             name = self.plain_name or f"{reduction} of a value per process"
         with tf.device("CPU:0"):
+            if reduction == "mean" and exact_means.is_whole(value):
+                value = tf.cast(value, tf.int64)
+                (total,) = allreduce_replicas([[value]], "sum", self.communicator, name=name)
+                return total / self.communicator.size
             (reduced,) = allreduce_replicas([[value]], reduction, self.communicator, name=name)
             return reduced
 

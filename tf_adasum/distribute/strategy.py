@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
-from tensorflow.python.distribute import values as tf_values
-from typing_extensions import override
 
 from tf_adasum import keras_hooks
 from tf_adasum.collectives.arguments import checked_group
@@ -34,8 +32,6 @@ from tf_adasum.keras_hooks import quiet_ranks
 from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 
 _log = logging.getLogger("tf_adasum")
-
-_SUM, _MEANS = tf.distribute.ReduceOp.SUM, (tf.distribute.ReduceOp.MEAN, "MEAN", "mean")
 
 
 class AdasumStrategy(tf.distribute.Strategy):
@@ -170,22 +166,6 @@ class AdasumStrategy(tf.distribute.Strategy):
         own, number = self.extended.batch_share, self.extended.communicator.size
         return [1 / number] * number if own is None else own.shares
 
-    @override
-    def reduce(self, reduce_op, value, axis):
-        """As TensorFlow's `reduce`: the mean of replicas' whole numbers 1 and 2 is 1.5."""
-        if axis is not None or reduce_op not in _MEANS or self.extended.is_building:
-            return super().reduce(reduce_op, value, axis)
-
-        def mean(leaf):
-            # The collective's mean of whole numbers is a whole number.
-            is_each = isinstance(leaf, tf_values.PerReplica)
-            number = self.num_replicas_in_sync if is_each else self.extended.communicator.size
-            if number == 1 or not _is_whole(leaf.values[0] if is_each else leaf):
-                return super(AdasumStrategy, self).reduce(reduce_op, leaf, axis)
-            return super(AdasumStrategy, self).reduce(_SUM, leaf, axis) / number
-
-        return tf.nest.map_structure(mean, value)
-
     def reduction_plan(self, models) -> ReductionPlan:
         """Returns, and prints on rank 0, which trainable variable gets which reduction.
 
@@ -275,10 +255,6 @@ class AdasumStrategy(tf.distribute.Strategy):
         # A variable that no wrapped optimizer announced, of somebody's own training loop.
         description = _described(variable)
         return description[0], self.reduction_policy.reduction(*description)
-
-
-def _is_whole(value) -> bool:
-    return tf.is_tensor(value) and value.dtype.is_integer
 
 
 def _described(variable) -> tuple[str, tuple[int, ...], str]:

@@ -78,6 +78,6 @@ def _nothing_if(is_idle: tf.Tensor, axis: int, value):
 
 
 def _divided(total, number):
-    if total.dtype.is_integer:
-        return total // tf.cast(number, total.dtype)
+    if total.dtype.is_integer:  # the mean of 1 and 2 is 1.5
+        return tf.cast(total, tf.float64) / tf.cast(number, tf.float64)
     return total / tf.cast(number, total.dtype)
