@@ -64,3 +64,25 @@ def test_fit_and_evaluate_give_the_same_bits(steps, num_local):
 
     for got, want in zip(run(None), run(OVER_DEVICES), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_each_replica_has_a_pipeline_of_its_own(num_local):
+    """With InputReplicationMode.PER_REPLICA; the context says which."""
+    replicas = strategy(num_local)
+    number = replicas.num_replicas_in_sync
+
+    def pipeline(context):
+        assert context.num_input_pipelines == context.num_replicas_in_sync == number
+        rows = tf.data.Dataset.range(2 * number).shard(number, context.input_pipeline_id)
+        return rows.batch(context.get_per_replica_batch_size(number))
+
+    options = tf.distribute.InputOptions(
+        experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        experimental_fetch_to_device=False,
+    )
+    data = replicas.distribute_datasets_from_function(pipeline, options)
+    ids = replicas.run(lambda: tf.distribute.get_replica_context().replica_id_in_sync_group)
+    first = np.array([int(each) for each in replicas.experimental_local_results(ids)])
+    steps = [np.concatenate(replicas.experimental_local_results(step)) for step in data]
+    np.testing.assert_array_equal(steps, [first, first + number])

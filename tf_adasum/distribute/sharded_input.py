@@ -61,6 +61,12 @@ class ShardedInputExtended(MirroredExtended):
             num_replicas_in_sync=self._num_replicas_in_sync,
         )
 
+    def _contexts_of_replicas(self) -> list[tf.distribute.InputContext]:
+        """Of pipelines of which each local replica has one of its own."""
+        number = self._num_replicas_in_sync
+        ids = [self._get_replica_id_in_sync_group(r) for r in range(len(self._devices))]
+        return [tf.distribute.InputContext(number, each, number) for each in ids]
+
     def _fetching(self, options: tf.distribute.InputOptions | None):
         """The options, or those of a plain iterator where all replicas compute on CPUs.
 
@@ -126,11 +132,14 @@ class ShardedInputExtended(MirroredExtended):
 
     @override
     def _distribute_datasets_from_function(self, dataset_fn, options):
+        contexts = [self._make_input_context()]
+        if options and options.experimental_replication_mode == _PER_REPLICA:
+            contexts = self._contexts_of_replicas()
         options = self._fetching(options)
         return input_util.get_distributed_datasets_from_function(
             dataset_fn,
             self._workers(options),
-            [self._make_input_context()],
+            contexts,
             self._container_strategy(),
             options,
         )
