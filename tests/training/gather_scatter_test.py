@@ -101,3 +101,21 @@ def test_rows_that_replicas_scatter_to_a_variable(aggregation, num_local):
             want[replica : replica + 2] += 6.0 / (number if aggregation == "MEAN" else 1)
         for copy in variable.values:
             np.testing.assert_allclose(copy.numpy(), want, rtol=1e-6)
+
+
+@local_replicas
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_rows_that_the_first_replica_scatters(in_graph, num_local):
+    """Other replicas may scatter other numbers of rows."""
+    replicas = strategy(num_local)
+    with replicas.scope():
+        variable = tf.Variable(tf.zeros([4]), aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    def step():
+        own = tf.distribute.get_replica_context().replica_id_in_sync_group + 1
+        values = tf.fill([own], tf.cast(own, tf.float32))
+        variable.scatter_add(tf.IndexedSlices(values, tf.fill([own], own)))
+
+    (tf.function(lambda: replicas.run(step)) if in_graph else lambda: replicas.run(step))()
+    for copy in variable.values:
+        np.testing.assert_array_equal(copy.numpy(), [0, 1, 0, 0])

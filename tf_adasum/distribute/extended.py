@@ -14,6 +14,7 @@ from tensorflow.python.trackable import base as trackable
 from typing_extensions import override
 
 from tf_adasum.collectives import names
+from tf_adasum.collectives.allgather import allgather
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
@@ -276,8 +277,17 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
         ):
             name = names.of_assignment("first replica's value", destinations)
             with tf.device("CPU:0"):
-                tensor = broadcast(tensor, 0, self.communicator, name=name)
+                tensor = self._of_rank_0(tensor, name)
         return super()._broadcast_to(tensor, destinations)
+
+    def _of_rank_0(self, tensor, name: str):
+        if not isinstance(tensor, tf.IndexedSlices):
+            return broadcast(tensor, 0, self.communicator, name=name)
+        # What is scattered: ranks may have unlike numbers of rows, and all but rank 0 send none.
+        parts = [tensor.values, tensor.indices]
+        parts = parts if self.communicator.rank == 0 else [part[:0] for part in parts]
+        values, indices = allgather(parts, self.communicator, name)
+        return tf.IndexedSlices(values, indices, tensor.dense_shape)
 
 
 def _own_value(variable: tf_values.SyncOnReadVariable, mean: bool) -> tf.Tensor:
