@@ -55,6 +55,24 @@ def test_gather_along_any_axis(dtype, axis, num_local):
 
 
 @local_replicas
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_gather_of_an_unknown_number_of_dimensions(axis, num_local):
+    """As `tf.py_function` and `tf.numpy_function` return it."""
+    replicas = strategy(num_local)
+
+    def part(number):
+        return np.full([2, 2], number, np.float32)
+
+    def parts():
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.numpy_function(part, [number], tf.float32)
+
+    gathered = tf.function(lambda: replicas.gather(replicas.run(parts), axis))()
+    want = [part(number) for number in range(replicas.num_replicas_in_sync)]
+    np.testing.assert_array_equal(gathered, np.concatenate(want, axis))
+
+
+@local_replicas
 def test_scalars_are_not_gathered(num_local):
     replicas = strategy(num_local)
     if replicas.num_replicas_in_sync > 1:
