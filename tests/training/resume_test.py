@@ -37,6 +37,10 @@ def test_two_halves_are_the_whole(make_optimizer, mode, num_local):
     check_resumes((2, 2 * STEPS), num_local, make_optimizer, mode=mode, kind=kind)
 
 
+def test_what_workers_read_ahead_in_an_epoch_that_is_over_comes_in_no_other():
+    check_resumes((2, 2 * STEPS), 1, momentum, mode="gradient", kind="PyDataset of workers")
+
+
 def test_an_epoch_without_a_step_left_has_its_logs():
     """What is saved behind its last batch is one in the midst where nobody knows the length."""
     begin = functools.partial(begun, 1, momentum, kind="unknown", mode="gradient")

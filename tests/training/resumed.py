@@ -55,8 +55,8 @@ class Interrupt(keras.callbacks.Callback):
 class Batches(keras.utils.PyDataset):
     """Batches that are another one's in the next epoch."""
 
-    def __init__(self, x, y, size):
-        super().__init__()
+    def __init__(self, x, y, size, workers=1):
+        super().__init__(workers)
         self._data, self._size, self._epoch = (x, y), size, 0
 
     @property
@@ -78,6 +78,8 @@ def data_of(kind, batch):
         return {"x": x, "y": y, "batch_size": batch}
     if kind == "PyDataset":
         return {"x": Batches(x, y, batch)}
+    if kind == "PyDataset of workers":
+        return {"x": Batches(x, y, batch, workers=2)}
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x))
     if kind == "dataset":
         return {"x": dataset.batch(batch)}

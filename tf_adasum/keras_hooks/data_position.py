@@ -10,6 +10,7 @@ are read and not trained on. So an epoch has the order that it would have had.
 from __future__ import annotations
 
 import functools
+import queue
 import threading
 import weakref
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from keras.src.trainers.data_adapters.generator_data_adapter import GeneratorDataAdapter
-from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+from keras.src.trainers.data_adapters.py_dataset_adapter import (
+    PyDatasetAdapter,
+    PyDatasetEnqueuer,
+)
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from tensorflow.python.eager import context as eager_context
 
@@ -33,6 +37,8 @@ require_reads(
     *("_current_iterator", "_get_iterator", "_num_batches", "_steps_seen"),
 )
 require_hooks(DataAdapter, "on_epoch_begin", "on_epoch_end")
+require_reads(PyDatasetAdapter, "__init__", "enqueuer")
+require_reads(PyDatasetEnqueuer, "stop", "ready_queue")
 require_hooks(eager_context, "global_seed")
 
 # What happened to data: an epoch began or ended, an iterator was made, or made and read from.
@@ -158,6 +164,8 @@ class Progress:
             return "they come from a generator, which begins anew"
         if done != number and done and number:
             return f"an epoch had {done} batches, and has {number}"
+        if self._workers is not None and number and not self._reads_whole_epochs():
+            return "workers read a PyDataset ahead, of which steps_per_epoch is not one epoch"
         seed = position["seed"]
         if self._shuffles and (seed is None or seed != self._seed):
             return (
@@ -215,8 +223,10 @@ class Progress:
         if not events.lower().startswith(mine.lower()):
             return
         last = max(events.rfind(_MADE), events.rfind(_READ))
-        # The order of a PyDataset is drawn when the first batch is asked for.
+        # The order of a PyDataset is drawn when the first batch is asked for; by its workers, if it
+        # has some, when the epoch begins.
         draws_late = isinstance(self._adapter, PyDatasetAdapter)
+        only_workers = self._workers is not None and self._reads_whole_epochs()
         current = None
         for index in range(len(mine), len(events)):
             event = events[index]
@@ -224,6 +234,10 @@ class Progress:
                 self._adapter.on_epoch_begin()
             elif event == _END:
                 self._adapter.on_epoch_end()
+                if only_workers:  # they keep for the next epoch what nobody has read
+                    self._workers.ready_queue = queue.Queue()
+            elif only_workers:
+                self.note(event)
             else:
                 current = iter(self.iterator._get_iterator())
                 goes_on = index == last and position["read"] is not None
@@ -236,6 +250,16 @@ class Progress:
             self.iterator._steps_seen = position["read"]
         if self.iterator._num_batches is None:
             self.iterator._num_batches = position["num_batches"]
+
+    @property
+    def _workers(self) -> PyDatasetEnqueuer | None:
+        """What reads a `PyDataset` ahead."""
+        return getattr(self._adapter, "enqueuer", None)
+
+    def _reads_whole_epochs(self) -> bool:
+        """Whether an epoch of `fit` is one of the data."""
+        number = self.iterator._num_batches
+        return bool(number) and self.iterator.steps_per_epoch in (None, number)
 
     def _note_calls(self, name: str, event: str) -> None:
         # No cycle here either: an adapter holds what was made of the data for TensorFlow.
