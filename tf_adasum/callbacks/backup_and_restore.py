@@ -189,6 +189,7 @@ class BackupAndRestore(keras.callbacks.Callback):
 
     @override
     def on_train_end(self, logs=None):
+        self._data.end()
         self._end()
         if self.delete_checkpoint and self._is_rank_0():
             with contextlib.suppress(FileNotFoundError):

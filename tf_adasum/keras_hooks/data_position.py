@@ -196,6 +196,11 @@ class Progress:
         self.is_resumed = first > 0
         return first
 
+    def end(self) -> None:
+        """Makes good for it where no epoch was left: the data may be those of a further `fit`."""
+        if self._resumed is not None:
+            self.begin_epoch()
+
     def pass_over(self, number: int, iterator: Iterator) -> bool:
         """Reads batches that were trained on before; returns whether there were so many."""
         if not self._reads_what_is_over:
