@@ -205,6 +205,33 @@ def test_another_file_is_refused_on_all_ranks(spoil, width, error, message):
         fit(begun(world(), 1, width), backup(folder))
 
 
+class OwnModel(keras.Model):
+    """`build` does not build its layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1, name="inner")
+
+    def build(self, shape):
+        self.built = True
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def test_a_model_that_counts_as_built_without_its_weights_is_told_to_be_called():
+    folder = f"{shared_path('backup')}/{world().rank}"
+    x, y = examples(8)
+    for is_called in (True, False):
+        model = OwnModel()
+        model.compile("sgd", "mse")
+        model(x) if is_called else model.build(x.shape)
+        if is_called:
+            model.fit(x, y, verbose=0, callbacks=[backup(folder)])
+    with pytest.raises(ValueError, match="call it on a batch first, as 'inner' is not built"):
+        model.fit(x, y, verbose=0, callbacks=[backup(folder)])
+
+
 @pytest.mark.long
 def test_a_generator_begins_anew_and_rank_0_says_so(caplog):
     """The epoch goes on with its next batch, by number."""

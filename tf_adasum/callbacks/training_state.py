@@ -143,7 +143,7 @@ def restore_training(
         header = answer["header"]
         _build(model, path, header)
         variables = _saved_variables(model, header.get("seeds", 0))
-        _check_alike(header["state"], variables, path, _rank(model))
+        _check_alike(header["state"], variables, path, model)
         backup = _Backup(path, reader, header, model, state)
         _assign(backup, "state", variables)
         _assign_residuals(backup)
@@ -153,7 +153,7 @@ def restore_training(
 def _unreadable(path: str, model: keras.Model, failure: str) -> OSError:
     return OSError(
         f"rank {_rank(model)}: Expected a backup in {path} on rank 0, complete as this version of "
-        f"tf_adasum writes it; remove it to begin anew. Received: {failure}"
+        f"tf_adasum writes it; move it away to begin anew. Received: {failure}"
     )
 
 
@@ -250,7 +250,9 @@ def _metrics(backup: _Backup, iterator: TFEpochIterator) -> list[list]:
     return [[copy, copy.numpy()] for each in copies for copy in getattr(each, "values", (each,))]
 
 
-def _check_alike(saved: list[dict], variables: list[StateVariable], path: str, rank: int) -> None:
+def _check_alike(
+    saved: list[dict], variables: list[StateVariable], path: str, model: keras.Model
+) -> None:
     mine, theirs = _layout(variables), _saved_layout(saved)
     if mine == theirs:
         return
@@ -260,9 +262,13 @@ def _check_alike(saved: list[dict], variables: list[StateVariable], path: str, r
     else:
         there, here = saved[where]["path"], variables[where].path
         what = f"{there!r}, {theirs[where]}, where the model has {here!r}, {mine[where]}"
+    # A subclass may count as built where its layers are not.
+    unbuilt = [layer.name for layer in model._flatten_layers() if not layer.built]
+    lacks = len(variables) < len(saved) and unbuilt
+    call = f"; call it on a batch first, as {unbuilt[0]!r} is not built" if lacks else ""
     raise ValueError(
-        f"rank {rank}: Expected the backup of this model, with the same optimizer and settings of "
-        f"wrap, in {path}; remove it to begin anew. Received: {what}"
+        f"rank {_rank(model)}: Expected the backup of this model, with the same optimizer and "
+        f"settings of wrap, in {path}{call}; move it away to begin anew. Received: {what}"
     )
 
 
