@@ -101,7 +101,7 @@ def _start(
         say(shlex.join(command))
         obstacle = preload.obstacle(environment)
         if obstacle is not None:
-            say(f"ranks keep their tensors outside of shared memory: {obstacle}")
+            say(f"ranks on this host keep their tensors outside of shared memory: {obstacle}")
     gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
     with surroundings.temporary_folder() as folder:
         if ranks_here is not None:

@@ -73,11 +73,14 @@ def test_gather_of_an_unknown_number_of_dimensions(axis, num_local):
 
 
 @local_replicas
-def test_scalars_are_not_gathered(num_local):
+def test_what_has_no_such_dimension_is_not_gathered(num_local):
     replicas = strategy(num_local)
     if replicas.num_replicas_in_sync > 1:
         with pytest.raises(ValueError, match=r"Received: scalars\. Gather tf\.reshape"):
             replicas.gather(replicas.run(lambda: tf.constant(1.0)), axis=0)
+        for axis in (2, -3):
+            with pytest.raises(ValueError, match=rf"have a dimension {axis}\. Received.*\(1, 2\)"):
+                replicas.gather(replicas.run(lambda: tf.ones([1, 2])), axis)
     gathered = replicas.gather(replicas.run(lambda: tf.ones([1])), axis=0)
     np.testing.assert_array_equal(gathered, [1.0] * replicas.num_replicas_in_sync)
 

@@ -86,3 +86,7 @@ def test_each_replica_has_a_pipeline_of_its_own(num_local):
     first = np.array([int(each) for each in replicas.experimental_local_results(ids)])
     steps = [np.concatenate(replicas.experimental_local_results(step)) for step in data]
     np.testing.assert_array_equal(steps, [first, first + number])
+    later = replicas.experimental_distribute_dataset(
+        tf.data.Dataset.range(2 * number).batch(number)
+    )
+    assert len(list(later)) == 2

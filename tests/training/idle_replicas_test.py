@@ -9,17 +9,18 @@ import tensorflow as tf
 
 import tf_adasum
 from tests.reference import adasum, mean
+from tests.training.idle_batches import (
+    PER_REPLICA,
+    local_replicas,
+    momentum,
+    parts_of,
+    rows_of_two_batches,
+)
 from tests.training.replicas import (
-    LOCAL,
     assert_equal_on_ranks,
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-
-PER_REPLICA = 4
-# One replica alone has every row.
-WITH_PEERS = [num_local for num_local in LOCAL if num_local * world().size > 1]
-local_replicas = pytest.mark.parametrize("num_local", WITH_PEERS)
 
 
 def dense_net():
@@ -55,10 +56,6 @@ def images(number):
     random = np.random.default_rng(0)
     x = random.normal(size=(number, 4, 4, 1)).astype(np.float32)
     return x, np.sin(x.reshape(number, 16)[:, :8] * 2).astype(np.float32)
-
-
-def momentum():
-    return keras.optimizers.SGD(0.05, momentum=0.9)
 
 
 class Reference:
@@ -106,20 +103,6 @@ class Reference:
             loss = plain_mean(y, model(x, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
         return [g.numpy().astype(np.float64) for g in gradients]
-
-
-def parts_of(x, y, num_local, number):
-    """For each global batch, the rows of replica p * L + l: sub-batch l * P + p."""
-    sub_batches = [(r % num_local) * world().size + r // num_local for r in range(number)]
-    for first in range(0, len(x), PER_REPLICA * number):
-        rows = [part[first : first + PER_REPLICA * number] for part in (x, y)]
-        length = -(-len(rows[0]) // number)
-        yield [tuple(part[s * length : (s + 1) * length] for part in rows) for s in sub_batches]
-
-
-def rows_of_two_batches(number):
-    """The second is a row each for half of the replicas."""
-    return PER_REPLICA * number + max(1, number // 2)
 
 
 CASES = {
@@ -251,28 +234,6 @@ def test_statistics_and_sums_leave_idle_replicas_out(num_local):
         moving = normalization.moving_mean.value.values[local].numpy()
         np.testing.assert_allclose(moving, last.mean(axis=0), atol=1e-6)
     assert_equal_on_ranks(model.trainable_variables)
-
-
-class Gathering(keras.Model):
-    """Looks at the rows of all replicas, as contrastive losses do."""
-
-    def train_step(self, data):
-        rows = tf.distribute.get_replica_context().all_gather(data, axis=0)
-        assert rows.shape[1] == 3
-        return {"rows": tf.cast(tf.shape(rows)[0], tf.float32), "sum": tf.reduce_sum(rows + 1)}
-
-
-@local_replicas
-def test_what_is_gathered_leaves_idle_replicas_out(num_local):
-    replicas = strategy(num_local)
-    number = replicas.num_replicas_in_sync
-    with replicas.scope():
-        model = Gathering()
-        model.compile(tf_adasum.wrap(momentum()))
-    x = np.ones([rows_of_two_batches(number), 3], np.float32)
-    logs = model.fit(x, batch_size=number * PER_REPLICA, shuffle=False, verbose=0).history
-    last = len(x) - number * PER_REPLICA
-    assert (logs["rows"], logs["sum"]) == ([last], [last * 6])
 
 
 @local_replicas

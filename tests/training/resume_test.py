@@ -123,25 +123,6 @@ def test_numbers_without_a_seed_go_on():
     check_resumes((STEPS + 2,), LOCAL[-1], momentum, (unseeded,), mode="gradient")
 
 
-@pytest.mark.parametrize("kind", ["dataset", "PyDataset"])
-def test_a_fit_that_is_over_leaves_its_data_where_it_did(kind):
-    """To a second one of the program, with the same object."""
-    folder = shared_path("two fits")
-
-    def both(*callbacks, saves=True):
-        model, data = begun(1, momentum, kind=kind, mode="gradient")
-        first, second = [backup(f"{folder}/{n}", delete_checkpoint=False) for n in (1, 2)]
-        fit(model, data, *[first] * saves, epochs=2)
-        fit(model, data, *[second] * saves, *callbacks)
-        return model
-
-    straight = both(saves=False)
-    with pytest.raises(Interruption):
-        both(Interrupt(STEPS))
-    barrier()
-    check_same(both(), straight)
-
-
 class LookAtSlots(keras.callbacks.Callback):
     """Keeps a row for each local replica of each momentum, of the begin and of the end."""
 

@@ -57,7 +57,7 @@ class Batches(keras.utils.PyDataset):
 
     def __init__(self, x, y, size, workers=1):
         super().__init__(workers)
-        self._data, self._size, self._epoch = (x, y), size, 0
+        self._data, self._size, self.epoch = (x, y), size, 0
 
     @property
     def num_batches(self):
@@ -66,10 +66,10 @@ class Batches(keras.utils.PyDataset):
     def __getitem__(self, index):
         rows = slice(index * self._size, (index + 1) * self._size)
         x, y = (values[rows].copy() for values in self._data)
-        return x + 0.01 * self._epoch, y
+        return x + 0.01 * self.epoch, y
 
     def on_epoch_end(self):
-        self._epoch += 1
+        self.epoch += 1
 
 
 def data_of(kind, batch):

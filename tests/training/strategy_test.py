@@ -119,6 +119,10 @@ def test_means_of_whole_numbers_have_fractions(in_graph, num_local):
         for copy in replicas.experimental_local_results(mean):
             np.testing.assert_allclose(copy, want, rtol=1e-15)
     assert int(replicas.reduce(MEAN, of_all, axis=None)) == 7
+    if replicas.num_replicas_in_sync > 1:
+        assert replicas.reduce(MEAN, of_each, axis=None).dtype == tf.float64
+    of_processes = replicas.reduce(MEAN, [-tf.constant(world().rank)], axis=None)
+    np.testing.assert_allclose(of_processes, [(1 - world().size) / 2], rtol=1e-15)
 
 
 @local_replicas

@@ -41,7 +41,9 @@ class BackupAndRestore(keras.callbacks.Callback):
       batch that was saved is set.
     * The order of the data: each epoch has the one that it would have had, if the program is
       seeded as before (`keras.utils.set_random_seed` first), from arrays, `PyDataset`s and
-      `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew.
+      `tf.data`. Where it can't be continued, rank 0 says why: a generator, for one, begins anew. A
+      `fit` that was over leaves its data to a later one as it did; of an endless pipeline it reads
+      nothing for that, and the later one shuffles it otherwise.
     * The file is complete or the one before: it is written under another name, brought to the
       disk, and renamed.
     * A signal: SIGTERM to adasumrun lets all ranks save after the same batch and end with exit code

@@ -264,7 +264,7 @@ def _check_alike(
         what = f"{there!r}, {theirs[where]}, where the model has {here!r}, {mine[where]}"
     # A subclass may count as built where its layers are not.
     unbuilt = [layer.name for layer in model._flatten_layers() if not layer.built]
-    lacks = len(variables) < len(saved) and unbuilt
+    lacks = bool(unbuilt) and len(variables) < len(saved)
     call = f"; call it on a batch first, as {unbuilt[0]!r} is not built" if lacks else ""
     raise ValueError(
         f"rank {_rank(model)}: Expected the backup of this model, with the same optimizer and "

@@ -10,7 +10,6 @@ import tensorflow as tf
 from tensorflow.python.distribute import cross_device_ops as tf_cross_device_ops
 from tensorflow.python.distribute import distribute_utils
 from tensorflow.python.distribute import values as tf_values
-from tensorflow.python.ops import control_flow_util
 from typing_extensions import override
 
 from tf_adasum.collectives import names
@@ -22,11 +21,12 @@ from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
-from tf_adasum.distribute import exact_means
 from tf_adasum.distribute.asked import Asked
 from tf_adasum.distribute.axes import swap_axes
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import make_buckets
+from tf_adasum.distribute.exact_means import reduce_exactly
+from tf_adasum.distribute.xla import refuse_in_xla
 from tf_adasum.keras_hooks.guard import require_hooks
 
 require_hooks(
@@ -39,7 +39,6 @@ require_hooks(
 )
 require_hooks(distribute_utils, "is_distributed_variable")
 require_hooks(tf_values, "PerReplica")
-require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
 
 
 class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
@@ -156,8 +155,8 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         return reduced
 
     def _exactly(self, per_replica_values, reduction: str, name: str | None = None) -> list:
-        reduce = functools.partial(self._allreduce, name=name)
-        return exact_means.reduced(per_replica_values, reduction, self._numbers.total, reduce)
+        exchange = functools.partial(self._allreduce, name=name)
+        return reduce_exactly(per_replica_values, reduction, self._numbers.total, exchange)
 
     def _weighed(self, per_replica_values, reduction: str, name: str) -> list:
         """The values, times what each replica's count where ranks have unlike batches."""
@@ -183,6 +182,11 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
             expected = "values of at least one dimension, along which to gather"
             advice = "Gather tf.reshape(value, [1]) along axis 0."
             raise ValueError(refusal(expected, "scalars", advice))
+        ranks = {value.shape.rank for value in values} - {None}
+        if any(not -rank <= axis < rank for rank in ranks):
+            expected = f"values that have a dimension {axis}"
+            received = f"values of shape {values[0].shape}"
+            raise ValueError(refusal(expected, received, "Gather along one that they have."))
         with tf.device("CPU:0"):
             # Ranks gather rows; replicas of a rank follow each other, as its leaves do.
             own = tf.concat([swap_axes(value, axis) for value in values], axis=0)
@@ -214,7 +218,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
     def _allreduce_encoded(
         self, per_replica_values, variables, reduction: str, name: str, codec: Compression
     ) -> list[tf.Tensor]:
-        _refuse_in_xla()
+        refuse_in_xla()
         leaves = self._leaves(per_replica_values)
         lost = self._asked.encoding.lost_of(variables)
         counts = self._numbers.for_ops
@@ -226,7 +230,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         self, per_replica_slices, variables, reduction: str, name: str
     ) -> list[tf.IndexedSlices]:
         """The variables say of what shape the slices are, which may not know it themselves."""
-        _refuse_in_xla()
+        refuse_in_xla()
         shapes = [tf.constant(variable.shape.as_list(), tf.int64) for variable in variables]
         leaves = [
             [tf.IndexedSlices(own.values, own.indices, shape) for own, shape in zip(leaf, shapes)]
@@ -244,7 +248,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         norms: list[tf.Tensor] | None = None,
     ) -> list[tf.Tensor]:
         """Reduces; where there are `norms`, by Adasum, and appends what it keeps of the leaves."""
-        _refuse_in_xla()
+        refuse_in_xla()
         leaves = self._leaves(per_replica_values)
         stages = {
             # SUM and MEAN mean exactly that, over all replicas alike.
@@ -272,16 +276,6 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
 
 def _reduction(reduce_op: tf.distribute.ReduceOp) -> str:
     return reduce_op.value.lower()
-
-
-def _refuse_in_xla() -> None:
-    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        expected = "AdasumStrategy to exchange tensors outside of functions that XLA compiles"
-        received = "a tf.function(jit_compile=True) around the exchange"
-        advice = (
-            "Compile the one that finds gradients, inside of strategy.run, and apply them outside."
-        )
-        raise ValueError(refusal(expected, received, advice))
 
 
 def _has_rows(value) -> bool:

@@ -20,12 +20,13 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
-from tf_adasum.distribute import exact_means
 from tf_adasum.distribute.awaited_inputs import begun_behind, behind
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
+from tf_adasum.distribute.exact_means import reduce_exactly
 from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
+from tf_adasum.distribute.xla import refuse_in_xla
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -248,13 +249,15 @@ class AdasumExtended(HookedExtended, ShardedInputExtended):
             name = names.of_assignment(reduction, destinations)
         else:
             name = self.plain_name or f"{reduction} of a value per process"
+        refuse_in_xla()
+
+        def exchange(values, reduction):
+            leaf = [each.values[0] for each in values]
+            return allreduce_replicas([leaf], reduction, self.communicator, name=name)
+
+        of_process = [tf_values.PerReplica([value])]
         with tf.device("CPU:0"):
-            if reduction == "mean" and exact_means.is_whole(value):
-                value = tf.cast(value, tf.int64)
-                (total,) = allreduce_replicas([[value]], "sum", self.communicator, name=name)
-                return total / self.communicator.size
-            (reduced,) = allreduce_replicas([[value]], reduction, self.communicator, name=name)
-            return reduced
+            return reduce_exactly(of_process, reduction, self.communicator.size, exchange)[0]
 
     def _may_differ_between_ranks(self, reduction: str, value) -> bool:
         """Whether what replicas assign to a variable must be reduced over the ranks.

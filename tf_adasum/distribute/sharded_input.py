@@ -78,7 +78,12 @@ class ShardedInputExtended(MirroredExtended):
         return _ON_HOST
 
     def _workers(self, options: tf.distribute.InputOptions | None) -> input_lib.InputWorkers:
-        return self._input_workers_with_options(None if options is _ON_HOST else options)
+        own = self._input_workers_devices
+        try:
+            return self._input_workers_with_options(None if options is _ON_HOST else options)
+        finally:
+            # TensorFlow keeps those of InputReplicationMode.PER_REPLICA for all later datasets.
+            self._input_workers_devices = own
 
     def _takes_shares(self) -> bool:
         # In their order, rows can be dealt equally, unless a rank has more replicas than another.

@@ -165,7 +165,7 @@ class Progress:
         if done != number and done and number:
             return f"an epoch had {done} batches, and has {number}"
         if self._workers is not None and number and not self._reads_whole_epochs():
-            return "workers read a PyDataset ahead, of which steps_per_epoch is not one epoch"
+            return "workers read ahead in a PyDataset, an epoch of which is not one of fit"
         seed = position["seed"]
         if self._shuffles and (seed is None or seed != self._seed):
             return (
@@ -190,16 +190,21 @@ class Progress:
         first = 0
         if self._resumed is not None:
             (position, first), self._resumed = self._resumed, None
-            if self._reads_what_is_over:
-                self._repeat(position)
+            self._repeat(position, True)
         self._begin = self._now()
         self.is_resumed = first > 0
         return first
 
     def end(self) -> None:
-        """Makes good for it where no epoch was left: the data may be those of a further `fit`."""
+        """Does to the data what the other process did, where no epoch is left: for a later `fit`.
+
+        Nothing is read of a pipeline, whose order is that of its iterators.
+        """
         if self._resumed is not None:
-            self.begin_epoch()
+            (position, _), self._resumed = self._resumed, None
+            self._repeat(position, False)
+            if self._workers is not None:
+                self._workers.stop()
 
     def pass_over(self, number: int, iterator: Iterator) -> bool:
         """Reads batches that were trained on before; returns whether there were so many."""
@@ -223,9 +228,18 @@ class Progress:
             "seed": self._seed,
         }
 
-    def _repeat(self, position: dict[str, Any]) -> None:
-        mine, events = "".join(self._events), position["events"]
-        if not events.lower().startswith(mine.lower()):
+    def _missed(self, events: str, epoch_follows: bool) -> str | None:
+        """Returns what the other process did beyond what this one did; None if that is another."""
+        mine = "".join(self._events)
+        if not self._reads_what_is_over or not events.lower().startswith(mine.lower()):
+            return None
+        if epoch_follows and events.rfind(_BEGIN) > events.rfind(_END):
+            events += _END  # of an epoch that `stop_training` broke off
+        return events[len(mine) :]
+
+    def _repeat(self, position: dict[str, Any], epoch_follows: bool) -> None:
+        events = self._missed(position["events"], epoch_follows)
+        if events is None:
             return
         last = max(events.rfind(_MADE), events.rfind(_READ))
         # The order of a PyDataset is drawn when the first batch is asked for; by its workers, if it
@@ -233,8 +247,7 @@ class Progress:
         draws_late = isinstance(self._adapter, PyDatasetAdapter)
         only_workers = self._workers is not None and self._reads_whole_epochs()
         current = None
-        for index in range(len(mine), len(events)):
-            event = events[index]
+        for index, event in enumerate(events):
             if event == _BEGIN:
                 self._adapter.on_epoch_begin()
             elif event == _END:
@@ -249,7 +262,8 @@ class Progress:
                 if event == _READ:
                     self.note_read()
                     self.pass_over(int(draws_late and not goes_on), current)
-        if position["read"] is not None and current is not None:
+        reads = epoch_follows or draws_late
+        if reads and position["read"] is not None and current is not None:
             self.pass_over(position["read"], current)
             self.iterator._current_iterator = current
             self.iterator._steps_seen = position["read"]

@@ -12,6 +12,7 @@ import functools
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib
 
+from tf_adasum.collectives.whole_numbers import is_whole, quotient, summand
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
@@ -35,13 +36,16 @@ def _install_all_reduce() -> None:
         is_idle = _is_idle(self)
         if is_idle is None:
             return original(self, reduce_op, value, options)
-        zeros = zeros_if(is_idle, tf.nest.flatten(value))
-        total = original(self, SUM, zeros, options)
-        if reduce_op not in (SUM, "SUM", "sum"):
+        parts = tf.nest.flatten(value)
+        is_mean = reduce_op not in (SUM, "SUM", "sum")
+        if is_mean:
+            parts = [_summand(part) for part in parts]
+        total = original(self, SUM, zeros_if(is_idle, parts), options)
+        if is_mean:
             # A mean as a sum and a division, whose gradients are right as well.
             own = tf.cast(tf.logical_not(is_idle), tf.int32)
             number = tf.maximum(original(self, SUM, own), 1)
-            total = [_divided(each, number) for each in total]
+            total = [_mean(part, each, number) for part, each in zip(tf.nest.flatten(value), total)]
         return tf.nest.pack_sequence_as(value, total)
 
     distribute_lib.ReplicaContext.all_reduce = all_reduce
@@ -67,17 +71,35 @@ def _is_idle(context) -> tf.Tensor | None:
 
 def _nothing_if(is_idle: tf.Tensor, axis: int, value):
     """Returns the value, or its first 0 entries along the axis; what can't be gathered as it is."""
-    rank = getattr(getattr(value, "shape", None), "rank", None)
-    if not rank or isinstance(value, (tf.IndexedSlices, tf.RaggedTensor, tf.SparseTensor)):
+    shape = getattr(value, "shape", None)
+    if shape is None or isinstance(value, (tf.IndexedSlices, tf.RaggedTensor, tf.SparseTensor)):
+        return value
+    shape = tf.TensorShape(shape)
+    if shape.rank == 0:
         return value
     lengths = tf.shape(value)
-    along = [each == axis % rank for each in range(rank)]
-    part = tf.slice(value, [0] * rank, tf.where(is_idle & along, 0, lengths))
-    part.set_shape([None if here else n for n, here in zip(value.shape, along)])
+    along = tf.range(tf.size(lengths)) == axis % (shape.rank or tf.size(lengths))
+    part = tf.slice(value, tf.zeros_like(lengths), tf.where(is_idle & along, 0, lengths))
+    if shape.rank is not None:  # not what tf.py_function returns
+        part.set_shape([None if n == axis % shape.rank else each for n, each in enumerate(shape)])
     return part
 
 
-def _divided(total, number):
-    if total.dtype.is_integer:  # the mean of 1 and 2 is 1.5
-        return tf.cast(total, tf.float64) / tf.cast(number, tf.float64)
-    return total / tf.cast(number, total.dtype)
+def _summand(part):
+    """What is added up of a value whose mean is asked for; of bools, which are not true."""
+    if isinstance(part, tf.IndexedSlices):
+        return part
+    if is_whole(part):
+        return summand(part)
+    part = tf.convert_to_tensor(part)
+    return tf.logical_not(part) if part.dtype == tf.bool else part
+
+
+def _mean(part, total: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    if isinstance(total, tf.IndexedSlices):
+        values = total.values / tf.cast(number, total.dtype)
+        return tf.IndexedSlices(values, total.indices, total.dense_shape)
+    if is_whole(part):
+        return quotient(total, number)
+    # The mean of bools is whether all are true.
+    return tf.logical_not(total) if total.dtype == tf.bool else total / tf.cast(number, total.dtype)
