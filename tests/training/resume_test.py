@@ -249,3 +249,28 @@ def test_averages_that_were_saved_are_taken_out_of_the_model():
     resumed, data = begin()
     fit(resumed, data, swap(), backup(folder))
     check_same(resumed, straight)
+
+
+@pytest.mark.parametrize("mode", ["delta", "gradient"])
+@pytest.mark.parametrize("is_ours", [True], ids=["ours"])
+def test_of_several_backups_the_last_one_counts(is_ours, mode):
+    """The first one saves later: its metrics, rates and slots are not gone on with."""
+
+    def begin():
+        return begun(1, momentum, mode=mode, kind="arrays")
+
+    def both(folder):
+        kind = backup if is_ours else keras.callbacks.BackupAndRestore
+        return kind(f"{folder}/1", save_freq=3), backup(f"{folder}/2")
+
+    straight, data = begin()
+    history = fit(straight, data, Decay()).history
+    folder = shared_path("two backups")
+    first, data = begin()
+    with pytest.raises(Interruption):
+        fit(first, data, Decay(), *both(folder), Interrupt(STEPS + 4))
+    barrier()
+    resumed, data = begin()
+    rest = fit(resumed, data, Decay(), *both(folder))
+    assert rest.history == {name: logged[1:] for name, logged in history.items()}
+    check_same(resumed, straight)

@@ -56,8 +56,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     learning rate, `use_ema`, the loss scale and the states of random layers of Keras are, and of
     `keras.random` where it is called without a seed, and whether a SwapEMAWeights has swapped.
 
-    All ranks have the callback, as the last one. Rank 0 writes and reads; other ranks need not see
-    its folder. Values travel there one variable after the other.
+    All ranks have the callback, as the last one; of several, the last one that has a file is gone
+    on from. Rank 0 writes and reads; other ranks need not see its folder. Values travel there one
+    variable after the other.
 
     Args:
         backup_dir: a folder of rank 0's, for one call of `fit` alone: of several in a program with
@@ -147,6 +148,7 @@ class BackupAndRestore(keras.callbacks.Callback):
             return
         header, self._metrics = restored
         self._is_restored = True
+        self._overrule_others()
         self.model._initial_epoch = header["epoch"]
         self._batch = header["batch"]
         set_swapped(header.get("swapped", []))  # older files have neither this nor rates
@@ -156,6 +158,12 @@ class BackupAndRestore(keras.callbacks.Callback):
             set_rates(self.model, header["rates"])
         why_not = self._data.resume(header["data"], self._batch)
         self._say_what_is_restored(header, why_not)
+
+    def _overrule_others(self) -> None:
+        """What callbacks before this one restored is not what fit goes on with."""
+        for each in calls.callbacks():
+            if isinstance(each, BackupAndRestore) and each is not self:
+                each._metrics, each._rates_in_epoch, each._batch = [], [], 0
 
     @override
     def on_epoch_begin(self, epoch, logs=None):
