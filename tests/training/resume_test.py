@@ -252,7 +252,7 @@ def test_averages_that_were_saved_are_taken_out_of_the_model():
 
 
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
-@pytest.mark.parametrize("is_ours", [True], ids=["ours"])
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "Keras'"])
 def test_of_several_backups_the_last_one_counts(is_ours, mode):
     """The first one saves later: its metrics, rates and slots are not gone on with."""
 

@@ -164,6 +164,9 @@ class BackupAndRestore(keras.callbacks.Callback):
         for each in calls.callbacks():
             if isinstance(each, BackupAndRestore) and each is not self:
                 each._metrics, each._rates_in_epoch, each._batch = [], [], 0
+        call = calls.current()
+        if call is not None:
+            call.restored = False  # by Keras' own; rank 0's would be given to all replicas
 
     @override
     def on_epoch_begin(self, epoch, logs=None):
