@@ -148,9 +148,9 @@ class BackupAndRestore(keras.callbacks.Callback):
             return
         header, self._metrics = restored
         self._is_restored = True
-        self._overrule_others()
         self.model._initial_epoch = header["epoch"]
         self._batch = header["batch"]
+        self._overrule_others()
         set_swapped(header.get("swapped", []))  # older files have neither this nor rates
         if self._batch and "rates" in header:
             # The epoch begins again: what callbacks make of a rate then, they make of the same one.
@@ -163,10 +163,10 @@ class BackupAndRestore(keras.callbacks.Callback):
         """What callbacks before this one restored is not what fit goes on with."""
         for each in calls.callbacks():
             if isinstance(each, BackupAndRestore) and each is not self:
-                each._metrics, each._rates_in_epoch, each._batch = [], [], 0
+                each._metrics, each._rates_in_epoch, each._batch = [], [], self._batch
         call = calls.current()
         if call is not None:
-            call.restored = False  # by Keras' own; rank 0's would be given to all replicas
+            call.restored = False  # by Keras' own: each replica's slots would become rank 0's
 
     @override
     def on_epoch_begin(self, epoch, logs=None):
