@@ -162,7 +162,8 @@ def _add_mpi(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose",
         action="store_true",
-        help="print the mpirun command, and what the ranks found to suit their hosts",
+        help="print the mpirun command, why tensors here lie outside of shared memory if they do, "
+        "and what the ranks found to suit their hosts",
     )
 
 

@@ -263,7 +263,7 @@ def _check_alike(
         there, here = saved[where]["path"], variables[where].path
         what = f"{there!r}, {theirs[where]}, where the model has {here!r}, {mine[where]}"
     # A subclass may count as built where its layers are not.
-    unbuilt = [layer.name for layer in model._flatten_layers() if not layer.built]
+    unbuilt = [layer.name for layer in model.layers if not layer.built]
     lacks = bool(unbuilt) and len(variables) < len(saved)
     call = f"; call it on a batch first, as {unbuilt[0]!r} is not built" if lacks else ""
     raise ValueError(

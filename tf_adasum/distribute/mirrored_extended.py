@@ -42,3 +42,4 @@ require_hooks(
 require_hooks(MirroredExtended, "_container_strategy", "_local_results")
 require_reads(MirroredExtended, "__init__", "_communication_options", "_cross_device_ops")
 require_reads(MirroredExtended, "_initialize_single_worker", "_devices")
+require_reads(MirroredExtended, "_input_workers_with_options", "_input_workers_devices")

@@ -87,8 +87,6 @@ def _nothing_if(is_idle: tf.Tensor, axis: int, value):
 
 def _summand(part):
     """What is added up of a value whose mean is asked for; of bools, which are not true."""
-    if isinstance(part, tf.IndexedSlices):
-        return part
     if is_whole(part):
         return summand(part)
     part = tf.convert_to_tensor(part)
@@ -96,9 +94,6 @@ def _summand(part):
 
 
 def _mean(part, total: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    if isinstance(total, tf.IndexedSlices):
-        values = total.values / tf.cast(number, total.dtype)
-        return tf.IndexedSlices(values, total.indices, total.dense_shape)
     if is_whole(part):
         return quotient(total, number)
     # The mean of bools is whether all are true.
