@@ -90,3 +90,12 @@ def test_each_replica_has_a_pipeline_of_its_own(num_local):
         tf.data.Dataset.range(2 * number).batch(number)
     )
     assert len(list(later)) == 2
+
+
+def test_one_pipeline_for_each_replica_needs_a_function():
+    options = tf.distribute.InputOptions(
+        experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA
+    )
+    expected = r"Expected a function that makes datasets, .*Call distribute_datasets_from_function"
+    with pytest.raises(NotImplementedError, match=expected):
+        strategy(1).experimental_distribute_dataset(tf.data.Dataset.range(4).batch(2), options)

@@ -241,3 +241,20 @@ def test_own_loop_compiles_inside_of_the_replica(num_local):
     run(tf.function(gradients, jit_compile=True))
     for got, want in zip(model.get_weights(), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("reduce_op", ["SUM", "MEAN"])
+def test_a_value_per_process_is_reduced_outside_of_what_is_compiled(reduce_op):
+    replicas = strategy(1)
+
+    def reduced():
+        return replicas.reduce(reduce_op, tf.constant(2.0), axis=None)
+
+    compiled_too = tf.function(reduced, jit_compile=True)
+    if replicas.num_replicas_in_sync > 1:
+        with pytest.raises(ValueError, match=r"outside of functions that XLA compiles"):
+            compiled_too()
+    else:
+        assert float(compiled_too()) == 2
+    total = 2 * (replicas.num_replicas_in_sync if reduce_op == "SUM" else 1)
+    assert float(tf.function(reduced)()) == total

@@ -288,6 +288,12 @@ def test_a_wrapped_optimizer_is_applied_in_replicas(is_built, num_local):
     if is_built:
         with replicas.scope():
             model.optimizer.build(weights)
+    gradients = [tf.ones(each.shape) for each in weights]
     if world().size > 1 or not is_built:
         with pytest.raises(RuntimeError, match=r"Expected .* strategy\.run"):
-            model.optimizer.apply([tf.zeros(each.shape) for each in weights], weights)
+            model.optimizer.apply(gradients, weights)
+        return
+    before = [each.numpy() for each in weights]
+    model.optimizer.apply(gradients, weights)
+    for old, new in zip(before, weights):  # Adam's first step
+        np.testing.assert_allclose(new, old - model.optimizer.learning_rate, rtol=1e-5)
