@@ -5,6 +5,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.contract import error_model
 from tf_adasum.collectives import reductions
@@ -175,3 +176,11 @@ def test_one_array_for_all():
     for result in simulate([[array, array], [array, array[:]]], "sum"):
         np.testing.assert_array_equal(result, [[2.0, 4.0], [2.0, 4.0]])
     np.testing.assert_array_equal(array, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_tensors(shape, dtype):
+    arrays = _inputs(3, dtype, [shape])
+    tensors = [[tf.constant(array) for array in of_rank] for of_rank in arrays]
+    assert _bytes(simulate(tensors)) == _bytes(simulate(arrays))

@@ -22,7 +22,7 @@ def simulate(
     """What every rank would get from `allreduce`, computed in this process.
 
     Args:
-        inputs: one list per rank, each with one array per variable; shapes and dtypes (see
+        inputs: one list per rank, each with one array or tensor per variable; shapes and dtypes (see
             `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout in
             memory: what comes back is C-contiguous and in this machine's byte order.
         reduction: as for `allreduce`.
@@ -113,7 +113,8 @@ def _counts(leaves_per_host: Sequence[int], num_ranks: int) -> list[int]:
 
 def _plain(array) -> np.ndarray:
     """As the native code reads it: aligned, C-contiguous, in this machine's byte order."""
-    array = np.asarray(array)
+    # NumPy 2.4 makes no array of a bfloat16 tensor without dimensions.
+    array = np.asarray(array.numpy() if hasattr(array, "numpy") else array)
     dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     # Not ascontiguousarray, which makes vectors of scalars.
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
