@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TIME_LIMIT_SECONDS = 120
-_CXX = ("*.cc", "*.h", "*.cu")
+_CXX = ("*.cc", "*.h", "*.inc", "*.cu")
 _SKIPPED = ("bazel-", ".", "dist")
 
 
