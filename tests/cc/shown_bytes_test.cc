@@ -196,8 +196,11 @@ TEST(MessageInManyPiecesMayTakeLongerThanAWait) {
   constexpr int kPieces = 10;
   World world(Wire::kSharedMemory, 2, 0.5);
   ForEachRank(2, [&](int rank) {
-    std::string bytes(kPieces * 100, 'x');
-    if (rank == 0) return world.transport(0).SendRecv({0, nullptr, 0}, {1, bytes.data(), 1000});
+    std::string bytes(kPieces * 100, rank == 0 ? ' ' : 'x');
+    if (rank == 0) {
+      world.transport(0).SendRecv({0, nullptr, 0}, {1, bytes.data(), 1000});
+      return CHECK_EQ(bytes, std::string(kPieces * 100, 'x'));
+    }
     for (int i = 0; i < kPieces; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       world.transport(1).SendRecv({0, bytes.data(), 100}, {0, nullptr, 0});

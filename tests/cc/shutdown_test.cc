@@ -271,7 +271,11 @@ TEST(CloseWhileRanksDisagree) {
 TEST(CloseOfAnIdleCommunicator) {
   for (int size : {1, 3}) {
     Ranks ranks(Wire::kSharedMemory, size);
-    ForEachRank(size, [&](int rank) { ranks[rank].Close(); });
+    ForEachRank(size, [&](int rank) {
+      ranks[rank].Close();
+      VectorRequest later(ranks[rank], "later", {1});
+      CHECK_TRUE(Is(later.Await(), ErrorCode::kUnavailable));
+    });
   }
 }
 

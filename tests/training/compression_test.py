@@ -203,8 +203,8 @@ def test_the_plan_has_the_reduction_that_is_the_optimizers_own(make, reduction):
     with replicas.scope():
         model = small_model()
         model.compile(make(), loss="mse")
-    for row in replicas.reduction_plan(model):
-        assert row.reduction == reduction
+    reductions = [row.reduction for row in replicas.reduction_plan(model)]
+    assert reductions == [reduction] * len(model.trainable_variables)
 
 
 def test_the_plan_has_each_optimizer_of_several():

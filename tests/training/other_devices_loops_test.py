@@ -35,7 +35,9 @@ def test_loops_of_ones_own(how, counts):
         losses, rows = replicas.run(step, batch)
         return replicas.reduce("SUM", rows, axis=None), replicas.reduce("MEAN", losses, axis=None)
 
-    for batch in replicas.experimental_distribute_dataset(data):
+    batches = list(replicas.experimental_distribute_dataset(data))
+    assert len(batches) == 2
+    for batch in batches:
         rows, loss = train(batch)
         assert (int(rows), bool(loss > 0)) == (batch_size, True)
         assert len(np.unique(everywhere(loss))) == 1

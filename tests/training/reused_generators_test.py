@@ -41,9 +41,13 @@ def test_calls_wait_for_what_still_reads_a_slow_one(num_local):
     replicas = strategy(num_local)
     model = _model(replicas)
     batches = _numbered(replicas.num_replicas_in_sync, 0.03)
+    numbers = []
     for _ in range(3):
-        model.fit(batches, steps_per_epoch=2, verbose=0)
-        model.evaluate(batches, steps=1, verbose=0)
+        fitted = model.fit(batches, steps_per_epoch=2, verbose=0).history["loss"]
+        numbers += [*fitted, model.evaluate(batches, steps=1, verbose=0)]
+    # The mean of two batches in a row, and the number of one: none is read again.
+    assert [2 * number % 2 for number in numbers] == [1, 0] * 3
+    assert numbers == sorted(set(numbers))
 
 
 @local_replicas
