@@ -12,7 +12,6 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import json
-import time
 
 import keras
 import numpy as np
@@ -23,6 +22,7 @@ from tabulate import tabulate
 
 import tf_adasum as adasum
 from benchmarks.networks import NETWORKS
+from benchmarks.step_times import StepTimes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("network", "cnn", list(NETWORKS), "Network to train.")
@@ -71,7 +71,7 @@ def _turns() -> tuple[np.ndarray, np.ndarray]:
     seconds: dict[bool, list] = {False: [], True: []}
     for turn in range(FLAGS.turns + 1):  # the first traces and is not counted
         for measures in (False, True) if turn % 2 else (True, False):
-            times = _StepTimes()
+            times = StepTimes()
             callbacks = [times, logger] if measures else [times]
             model.fit(
                 data, steps_per_epoch=FLAGS.steps + 1, verbose=0, shuffle=False, callbacks=callbacks
@@ -79,20 +79,6 @@ def _turns() -> tuple[np.ndarray, np.ndarray]:
             of_ranks = MPI.COMM_WORLD.allgather(times.seconds[1:])
             seconds[measures] += [np.max(of_ranks, axis=0)] if turn else []
     return np.array(seconds[False]), np.array(seconds[True])
-
-
-class _StepTimes(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_train_batch_begin(self, batch, logs=None):
-        """Starts the clock."""
-        self._begin = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        """Stops the clock."""
-        self.seconds.append(time.perf_counter() - self._begin)
 
 
 def _quartiles(values: np.ndarray) -> list[float]:

@@ -26,6 +26,7 @@ from tabulate import tabulate
 import tf_adasum as adasum
 from benchmarks.methods import COMPILED, ENCODED, METHODS, Method
 from benchmarks.networks import NETWORKS
+from benchmarks.step_times import StepTimes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_enum("network", list(NETWORKS), list(NETWORKS), "Networks to train.")
@@ -107,7 +108,7 @@ def _devices() -> list[str] | None:
 
 def _train(model: keras.Model, data: tf.data.Dataset) -> list[float]:
     """Seconds of each step but the first."""
-    times = _StepTimes()
+    times = StepTimes()
     model.fit(data, steps_per_epoch=FLAGS.steps + 1, verbose=0, shuffle=False, callbacks=[times])
     return times.seconds[1:]
 
@@ -117,20 +118,6 @@ def _sleep_until_all_are_here() -> None:
     request = MPI.COMM_WORLD.Ibarrier()
     while not request.Test():
         time.sleep(0.001)
-
-
-class _StepTimes(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_train_batch_begin(self, batch, logs=None):
-        """Starts the clock."""
-        self._begin = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        """Stops the clock."""
-        self.seconds.append(time.perf_counter() - self._begin)
 
 
 def _rows(network: str, seconds: dict[str, list[float]]) -> list[dict]:

@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 import tf_adasum
+from benchmarks.step_times import StepTimes
 
 KERNEL_SHAPE = (256, 1024)  # 1 MiB of float32
 STEPS = 10
@@ -61,22 +62,6 @@ class HeldUpBackward(keras.layers.Layer):
             return x + tf.reduce_mean(kernel), gradient
 
         return layer(inputs, tf.convert_to_tensor(self.kernel))
-
-
-class StepTimes(keras.callbacks.Callback):
-    """The seconds that each step of `fit` took."""
-
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_train_batch_begin(self, batch, logs=None):
-        """Starts the clock."""
-        self._begin = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        """Stops the clock."""
-        self.seconds.append(time.perf_counter() - self._begin)
 
 
 def train(mode: str, bucket_bytes: int, hold_ups: Sequence[Callable[[], None]]) -> list[float]:
