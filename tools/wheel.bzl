@@ -17,6 +17,7 @@ def _wheel_impl(ctx):
     args.add(TENSORFLOW_PACKAGE + "==" + TENSORFLOW_VERSION, format = "--require=%s")
     args.add("mpi4py>=4.1", format = "--require=%s")
     args.add("numpy", format = "--require=%s")
+    args.add("keras>=3.12", format = "--require=%s")  # OLDEST_KERAS of tf_adasum/versions.py
     if MPI_PACKAGE:
         # The library was linked against this one's soname; its next minor version keeps it.
         name, _, version = MPI_PACKAGE.partition("==")

@@ -64,9 +64,12 @@ def test_requirements_name_what_it_was_built_against():
     with zipfile.ZipFile(WHEEL) as wheel:
         about = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
         lines = wheel.read(about).decode().splitlines()
+        versions = {}
+        exec(wheel.read("tf_adasum/versions.py"), versions)
     wanted = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
     assert any(requirement.startswith("tensorflow") for requirement in wanted)
     assert any(requirement.startswith("mpi4py>=4.1") for requirement in wanted)
+    assert f"keras>={'.'.join(map(str, versions['OLDEST_KERAS']))}" in wanted
 
 
 def test_pip_finds_the_requirements_fulfilled(environment):
