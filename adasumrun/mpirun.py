@@ -156,7 +156,7 @@ def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:
         numbers = hosts.shares_of_ranks(options.np, options.hosts, shares)
     except ValueError as error:
         raise LaunchError(str(error)) from error
-    return ",".join(f"{number:g}" for number in numbers)
+    return ",".join(f"{number:.17g}" for number in numbers)
 
 
 def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:

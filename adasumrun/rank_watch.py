@@ -84,7 +84,8 @@ def waiting_in_vain(ranks: Mapping[int, Mapping[str, str]]) -> str:
     if not waiting or len(alive) >= expected:
         return ""
     listed = ", ".join(sorted(waiting, key=int))
-    return f"another rank has ended before it started MPI, and rank {listed} waits for it"
+    who = f"rank {listed} waits" if len(waiting) == 1 else f"ranks {listed} wait"
+    return f"another rank has ended before it started MPI, and {who} for it"
 
 
 def _is_stopped_rank(process: int, ranks: Collection[int]) -> bool:

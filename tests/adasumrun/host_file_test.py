@@ -57,13 +57,13 @@ def _with_file(path, text, *words):
 
 
 def test_shares_of_a_file(tmp_path):
-    text = "a slots=2 share=1\nb:3 share = 2.5 # fast\nc\n"
+    text = "a slots=2 share=1\nb:3 share = 2097152.5 # fast\nc\n"
     options, shares = _with_file(tmp_path / "hosts", text)
     assert options.hosts == "a:2,b:3,c"
-    assert mpirun.rank_shares(options, shares) == "1,1,2.5,2.5,2.5,1"
+    assert mpirun.rank_shares(options, shares) == "1,1,2097152.5,2097152.5,2097152.5,1"
     # As after a restart without a host.
     options.hosts, options.np = "b:3,c", 2
-    assert mpirun.rank_shares(options, shares) == "2.5,2.5"
+    assert mpirun.rank_shares(options, shares) == "2097152.5,2097152.5"
     assert _with_file(tmp_path / "hosts", "a slots=2\nb\n")[1] == {}
 
 

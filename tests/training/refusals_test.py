@@ -178,7 +178,7 @@ def test_wrapped_optimizer_without_a_strategy():
     model.compile(optimizer=tf_adasum.wrap(sgd()), loss="mse")
     x, y = examples(8)
     if world().size > 1:
-        with pytest.raises(RuntimeError, match=r"an AdasumStrategy, where there are . replicas"):
+        with pytest.raises(RuntimeError, match=r"under an AdasumStrategy, as there are . replicas"):
             model.fit(x, y, verbose=0)
         return
     plain = small_model()

@@ -14,13 +14,11 @@ from typing_extensions import override
 from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
 from tf_adasum.collectives.communicator import rank
 from tf_adasum.collectives.compression import Compression, Sign
-from tf_adasum.collectives.refusals import refusal
-from tf_adasum.optimizers.keras_steps import KerasAccumulation
+from tf_adasum.optimizers.keras_steps import accumulation_of
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.momentum_exchange import MomentumExchange
-from tf_adasum.optimizers.parts import Accumulation, Exchange, Parts
-
-_REDUCTIONS = ("mean", "adasum")
+from tf_adasum.optimizers.parts import Exchange, Parts
+from tf_adasum.optimizers.wrap_checks import check_mean_or_adasum
 
 
 class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
@@ -51,18 +49,14 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         **kwargs: Any,
     ):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        if reduction not in _REDUCTIONS:
-            expected = f"a reduction among {list(_REDUCTIONS)}"
-            raise ValueError(refusal(expected, repr(reduction), "Leave it out for the mean."))
+        check_mean_or_adasum(reduction)
         self.beta_1 = checked_float("beta_1", beta_1, 0, 1, below=True)
         self.beta_2 = checked_float("beta_2", beta_2, 0, 1, below=True)
         self.epsilon = checked_float("epsilon", epsilon, 0, above=True)
         self.freeze_step = checked_int("freeze_step", freeze_step, 1, NO_LIMIT)
         self.reduction = reduction
         self.compression = Sign() if compression is None else compression
-        in_keras = self.gradient_accumulation_steps
-        accumulation = KerasAccumulation() if in_keras else Accumulation()
-        self._adasum = Parts(accumulation, self._make_exchange())
+        self._adasum = Parts(accumulation_of(self), self._make_exchange())
 
     def _make_exchange(self) -> Exchange:
         return MomentumExchange(self.reduction, self.compression)

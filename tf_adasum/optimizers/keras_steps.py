@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
@@ -118,3 +119,8 @@ class KerasAccumulation(Accumulation):
         is_step = tf.equal((tf.convert_to_tensor(batches_seen(optimizer)) + 1) % count, 0)
         tf.cond(is_step, step, lambda: steps.on_replicas(increment, leaves))
         steps.move_average()
+
+
+def accumulation_of(optimizer: keras.optimizers.Optimizer) -> Accumulation:
+    """Returns Keras' own accumulation where the optimizer has one; else a step in each call."""
+    return KerasAccumulation() if optimizer.gradient_accumulation_steps else Accumulation()

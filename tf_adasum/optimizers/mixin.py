@@ -235,8 +235,8 @@ class AdasumMixin:
             num_replicas = max(strategy.num_replicas_in_sync, size())
             if num_replicas > 1:
                 expected = (
-                    f"an AdasumStrategy, where there are {num_replicas} replicas, to apply the "
-                    f"wrapped optimizer {self.name!r} under"
+                    f"the wrapped optimizer {self.name!r} to be applied under an AdasumStrategy, "
+                    f"as there are {num_replicas} replicas"
                 )
                 advice = "Use fit on a model built in its scope(), or strategy.run."
                 raise RuntimeError(refusal(expected, type(strategy).__name__, advice))

@@ -15,12 +15,12 @@ from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, check
 from tf_adasum.collectives.compression.compression import LEAST_ELEMENTS
 from tf_adasum.collectives.compression.count_sketch import CountSketch
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.optimizers.keras_steps import KerasAccumulation
+from tf_adasum.optimizers.keras_steps import accumulation_of
 from tf_adasum.optimizers.mixin import AdasumMixin
-from tf_adasum.optimizers.parts import Accumulation, Parts
+from tf_adasum.optimizers.parts import Parts
 from tf_adasum.optimizers.sketch_exchange import SketchExchange
+from tf_adasum.optimizers.wrap_checks import check_mean_or_adasum
 
-_REDUCTIONS = ("mean", "adasum")
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -78,19 +78,14 @@ class SketchedSGD(AdasumMixin, keras.optimizers.Optimizer):
         **kwargs: Any,
     ):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        if reduction not in _REDUCTIONS:
-            expected = f"a reduction among {list(_REDUCTIONS)}"
-            raise ValueError(refusal(expected, repr(reduction), "Leave it out for the mean."))
-        checked_float("fraction", fraction, 0, 1, above=True)
-        checked_float("sketch_fraction", sketch_fraction, 0, 1, above=True)
+        check_mean_or_adasum(reduction)
+        self.fraction = checked_float("fraction", fraction, 0, 1, above=True)
+        self.sketch_fraction = checked_float("sketch_fraction", sketch_fraction, 0, 1, above=True)
         self.momentum = checked_float("momentum", momentum, 0, 1, below=True)
         self.reduction = reduction
-        self.fraction, self.sketch_fraction = fraction, sketch_fraction
         self.rows = checked_int("rows", rows, 1, 101)
         self.least_elements = checked_int("least_elements", least_elements, 0, NO_LIMIT)
-        in_keras = self.gradient_accumulation_steps
-        accumulation = KerasAccumulation() if in_keras else Accumulation()
-        self._adasum = Parts(accumulation, SketchExchange(reduction))
+        self._adasum = Parts(accumulation_of(self), SketchExchange(reduction))
 
     @override
     def build(self, variables):

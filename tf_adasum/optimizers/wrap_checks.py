@@ -1,4 +1,4 @@
-"""What `wrap` refuses: optimizers that it can't wrap, and settings that don't go together."""
+"""What `wrap` and optimizers of our own refuse: what they can't wrap, and settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from tf_adasum.optimizers.sync.sync import Sync
 
 # What `accumulate` plans for each of its calls is in the graph of the step.
 _MOST_CALLS = 2**16
+
+
+def check_mean_or_adasum(reduction: object) -> None:
+    """Raises ValueError for another reduction than those that optimizers of our own take."""
+    if reduction not in ("mean", "adasum"):
+        advice = "Leave it out for the mean."
+        raise ValueError(refusal("a reduction among ['mean', 'adasum']", repr(reduction), advice))
 
 
 def most_steps(count: int | list[int]) -> int:
@@ -74,9 +81,7 @@ def _refuse_accumulation(setting: str, optimizer, advice: str) -> NoReturn:
 
 
 def _refuse_built(setting: str, optimizer) -> NoReturn:
-    expected = (
-        f"an optimizer that is not built for {setting}, whose variables are made with its own"
-    )
+    expected = f"an optimizer that is not built for {setting}, which adds variables to its own"
     advice = "Wrap it before build and before its first step."
     raise ValueError(refusal(expected, f"{optimizer.name!r}, built", advice))
 
@@ -107,20 +112,23 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
         _refuse_built(f"sync={name}", optimizer)
 
 
-def check_unused(optimizer, is_plain: bool) -> None:
+def check_unused(optimizer, **others: bool) -> None:
     """Raises ValueError where `unused_variables` does not go with what else was asked for.
 
     Args:
         optimizer: to be wrapped.
-        is_plain: whether replicas meet in each call, and what they exchange travels as it is.
+        **others: `wrap`'s other settings that say what is exchanged, and when; whether each is
+            left as it is.
     """
-    if not is_plain or optimizer.gradient_accumulation_steps:
-        others = "accumulate, steps_per_sync, sync, compression or gradient_accumulation_steps"
-        expected = (
-            "replicas to meet in each call with unused_variables, and send values as they are"
-        )
-        received = f"one of {others} for {optimizer.name!r}"
-        raise ValueError(refusal(expected, received, "Leave that out, or unused_variables."))
+    others["gradient_accumulation_steps"] = not optimizer.gradient_accumulation_steps
+    for setting, is_left in others.items():
+        if not is_left:
+            expected = (
+                "replicas to meet in each call with unused_variables, and send values as they are"
+            )
+            received = f"{setting}, too, for {optimizer.name!r}"
+            advice = f"Leave out {setting} or unused_variables."
+            raise ValueError(refusal(expected, received, advice))
     if isinstance(optimizer, keras.optimizers.Adafactor):
         expected = "an optimizer that says what it keeps beside each variable, for unused_variables"
         received = f"{optimizer.name!r}, an Adafactor"

@@ -11,7 +11,7 @@ from tf_adasum.collectives.compression import Compression
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
-from tf_adasum.optimizers.keras_steps import KerasAccumulation
+from tf_adasum.optimizers.keras_steps import accumulation_of
 from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks
 from tf_adasum.optimizers.micro_batches import MicroBatches
 from tf_adasum.optimizers.mixin import AdasumMixin
@@ -254,8 +254,13 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
         exchange.sync, plain_for = sync, f"sync={type(sync).__name__}"
     lacking = Lacking()
     if unused_variables:
-        is_plain = accumulate == 1 and steps_per_sync == 1 and sync is None
-        check_unused(optimizer, is_plain and compression is None)
+        is_left = {
+            "accumulate": accumulate == 1,
+            "steps_per_sync": steps_per_sync == 1,
+            "sync": sync is None,
+            "compression": compression is None,
+        }
+        check_unused(optimizer, **is_left)
         lacking, plain_for = ZeroGradients(), "unused_variables"
     parts = Parts(_accumulation(optimizer, accumulate), exchange, lacking)
     parts.exchange.encoding = VariableEncoding(compression, plain_for)
@@ -271,9 +276,7 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
 
 
 def _accumulation(optimizer: keras.optimizers.Optimizer, count: int) -> Accumulation:
-    if count > 1:
-        return MicroBatches(count)
-    return KerasAccumulation() if optimizer.gradient_accumulation_steps else Accumulation()
+    return MicroBatches(count) if count > 1 else accumulation_of(optimizer)
 
 
 def _exchange(mode: str, steps_per_sync: int | list[int]) -> Exchange:
