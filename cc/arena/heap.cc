@@ -74,6 +74,7 @@ bool Heap::MakeFile(int64_t num_bytes) {
     return false;
   }
   fd_ = fd;
+  device_ = status.st_dev;
   inode_ = status.st_ino;
   return true;
 }
@@ -81,8 +82,8 @@ bool Heap::MakeFile(int64_t num_bytes) {
 // The program may have closed what it did not open, and the number may be another file's now.
 bool Heap::IsOwnFile() const {
   struct stat status;
-  return fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_ino == inode_ &&
-         static_cast<uint64_t>(status.st_size) == size_;
+  return fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_dev == device_ &&
+         status.st_ino == inode_ && static_cast<uint64_t>(status.st_size) == size_;
 }
 
 bool Heap::Start(int64_t num_bytes) {

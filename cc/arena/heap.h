@@ -67,7 +67,7 @@ class Heap {
   mutable pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   PageRuns runs_;
   int fd_ = -1;
-  uint64_t inode_ = 0, token_ = 0;
+  uint64_t device_ = 0, inode_ = 0, token_ = 0;
   std::atomic<uintptr_t> begin_{0};
   // Set last: 0 while there is no memory.
   std::atomic<uint64_t> size_{0};

@@ -28,6 +28,7 @@ class SelfTransport : public Transport {
 class SelfGroup : public Group {
  public:
   explicit SelfGroup(const CommunicatorOptions& options) : Group(options) {
+    world_ranks_ = {0};
     auto waits = std::make_unique<WaitControl>();
     waits->timeouts = options.timeouts;
     Topology topology;

@@ -22,7 +22,7 @@ class Group {
  public:
   virtual ~Group() = default;
   Communicator& communicator() { return *communicator_; }
-  // The ranks of all processes that its ranks are, in their order; empty without MPI.
+  // What the world calls its ranks, in their order.
   const std::vector<int>& world_ranks() const { return world_ranks_; }
   // With the first of world_ranks a name of the group that is the same on all its ranks.
   int number_at_first() const { return number_at_first_; }

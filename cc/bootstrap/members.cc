@@ -80,7 +80,7 @@ Member ThisMember(int world_rank, int context, int key, std::optional<int> color
 std::vector<Member> GatherMembers(Transport& transport, const Member& mine) {
   std::vector<Member> members;
   for (const auto& texts : GatherLists(transport, ToTexts(mine))) {
-    members.push_back(MemberOf(texts, static_cast<int>(members.size())));
+    members.push_back(MemberOf(texts, transport.WorldRank(static_cast<int>(members.size()))));
   }
   return members;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cc/collectives/parts.h"
+#include "cc/collectives/refusal.h"
 #include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "cc/collectives/refusal.h"
 #include "cc/collectives/take_together.h"
-#include "cc/core/error.h"
 #include "cc/transport/leaf_transport.h"
 #include "cc/transport/traced_transport.h"
 
@@ -28,10 +28,10 @@ void Leaves::Open(const LeafNumbers& numbers) {
   if (is_open) return;
   for (int process = 0; process < processes_.size() && processes_.size() > 1; ++process) {
     if (needed[process] <= kMostReplicas) continue;
-    throw Error::Common(ErrorCode::kInvalidArgument,
-                        "Expected at most " + std::to_string(kMostReplicas) +
-                            " replicas in a process. Received: " + std::to_string(needed[process]) +
-                            " on rank " + std::to_string(process) + ". Start more processes.");
+    RefuseOnAllRanks(processes_,
+                     "Expected at most " + std::to_string(kMostReplicas) +
+                         " replicas in a process. Received: " + std::to_string(needed[process]) +
+                         " on " + processes_.RankName(process) + ". Start more processes.");
   }
   TakeTogether(
       processes_, [&] { threads_.Grow(needed[processes_.rank()]); }, "",

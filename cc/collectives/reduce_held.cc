@@ -22,7 +22,8 @@ void SumOverRanks(Transport& transport, double* values, size_t count) {
   int rank = 0;
   for (const std::string& text : GatherTexts(transport, mine)) {
     if (text.size() != num_bytes) {
-      RefuseBytes(rank, std::to_string(num_bytes) + " bytes of sums", std::to_string(text.size()));
+      RefuseBytes(transport.WorldRank(rank), std::to_string(num_bytes) + " bytes of sums",
+                  std::to_string(text.size()));
     }
     ++rank;
     std::memcpy(theirs.data(), text.data(), num_bytes);

@@ -7,6 +7,7 @@
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/collectives/collective_state.h"
 #include "cc/collectives/parts.h"
+#include "cc/collectives/refusal.h"
 #include "cc/collectives/rows.h"
 #include "cc/core/bytes.h"
 #include "cc/core/error.h"

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cc/core/error.h"
+#include "cc/collectives/refusal.h"
 #include "cc/transport/gather.h"
 #include "cc/transport/peer_bytes.h"
 
@@ -18,7 +18,8 @@ Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine) {
   Counts counts = GatherCounts(transport, mine, mine.size());
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     for (int64_t num_rows : counts[rank]) {
-      if (num_rows == kScalar) RefuseBytes(static_cast<int>(rank), "rows", "a scalar");
+      if (num_rows != kScalar) continue;
+      RefuseBytes(transport.WorldRank(static_cast<int>(rank)), "rows", "a scalar");
     }
   }
   return counts;
@@ -31,7 +32,7 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size
   Counts counts;
   for (const std::string& text : GatherTexts(transport, bytes)) {
     const int peer = static_cast<int>(counts.size());
-    NumberReader reader(text, 0, peer);
+    NumberReader reader(text, 0, transport.WorldRank(peer));
     counts.emplace_back();
     for (size_t i = 0; i < num_tensors; ++i) {
       counts.back().push_back(reader.Next(kScalar, kAny.max()));
@@ -49,11 +50,6 @@ Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size
     }
   }
   return counts;
-}
-
-void RefuseOnAllRanks(const Transport& transport, const std::string& message) {
-  throw Error::Common(ErrorCode::kInvalidArgument,
-                      transport.RankName(transport.rank()) + ": " + message);
 }
 
 }  // namespace adasum

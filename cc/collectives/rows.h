@@ -34,9 +34,6 @@ Counts GatherRows(Transport& transport, const std::vector<int64_t>& mine);
 // first `num_tensors`; ranks may have unlike numbers of those.
 Counts GatherCounts(Transport& transport, const std::vector<int64_t>& mine, size_t num_tensors);
 
-// Collective. Throws InvalidArgument on all ranks, with "rank r" and `message`, common.
-[[noreturn]] void RefuseOnAllRanks(const Transport& transport, const std::string& message);
-
 }  // namespace adasum
 
 #endif  // ADASUM_COLLECTIVES_ROWS_H_

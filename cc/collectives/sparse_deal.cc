@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "cc/collectives/parts.h"
-#include "cc/collectives/rows.h"
+#include "cc/collectives/refusal.h"
 #include "cc/collectives/take_together.h"
 #include "cc/core/bytes.h"
-#include "cc/core/error.h"
 #include "cc/transport/gather.h"
 #include "cc/transport/peer_bytes.h"
 
@@ -94,17 +93,17 @@ void SparseDeal::Agree() {
       GatherTexts(transport_, fault.empty() ? OwnRows() : kFault + fault);
   std::vector<std::vector<IndexSample>> samples(request_.tensors.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].empty()) RefuseBytes(static_cast<int>(rank), "rows or a fault", "nothing");
+    if (texts[rank].empty()) {
+      RefuseBytes(transport_.WorldRank(static_cast<int>(rank)), "rows or a fault", "nothing");
+    }
     if (texts[rank][0] == kFault) {
-      RefuseOnAllRanks(transport_,
-                       "Expected rows with an index each, of the rows that the tensor has. "
-                       "Received: " +
-                           transport_.RankName(static_cast<int>(rank)) + " passed " +
-                           texts[rank].substr(1) + ". Correct the indices there.");
+      RefuseOnAllRanks(transport_, "Expected indices of rows that the tensor has. Received: " +
+                                       transport_.RankName(static_cast<int>(rank)) + " passed " +
+                                       texts[rank].substr(1) + ". Correct the indices there.");
     }
   }
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    NumberReader numbers(texts[rank], 1, static_cast<int>(rank));
+    NumberReader numbers(texts[rank], 1, transport_.WorldRank(static_cast<int>(rank)));
     const int num_replicas = received_[rank].num_replicas;
     for (size_t i = 0; i < request_.tensors.size() * num_replicas; ++i) {
       const size_t tensor = i / num_replicas;
@@ -156,7 +155,7 @@ void SparseDeal::CheckCounts(int from) const {
   const Block& block = received_[from];
   for (size_t i = 0; i < block.counts.size(); ++i) {
     if (block.counts[i] >= 0 && block.counts[i] <= block.most[i]) continue;
-    RefuseBytes(from, "0 to " + std::to_string(block.most[i]) + " rows",
+    RefuseBytes(transport_.WorldRank(from), "0 to " + std::to_string(block.most[i]) + " rows",
                 std::to_string(block.counts[i]));
   }
 }
@@ -170,7 +169,7 @@ void SparseDeal::CheckIndices() const {
       int64_t least = borders_[t][transport_.rank()];
       for (int64_t i = 0; i < rows.num_rows; ++i) {
         if (rows.indices[i] < least || rows.indices[i] >= end) {
-          RefuseBytes(numbers_.RankOf(leaf),
+          RefuseBytes(transport_.WorldRank(numbers_.RankOf(leaf)),
                       "an index from " + std::to_string(least) + " to " + std::to_string(end - 1),
                       std::to_string(rows.indices[i]));
         }

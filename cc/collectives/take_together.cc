@@ -15,6 +15,8 @@ void TakeTogether(Transport& transport, const std::function<void()>& take,
     take();
   } catch (const Error& error) {
     failure = error.what();
+  } catch (const std::bad_alloc&) {
+    failure = "no memory.";
   }
   const std::vector<std::string> failures = GatherTexts(transport, failure);
   for (size_t rank = 0; rank < failures.size(); ++rank) {

@@ -31,7 +31,7 @@ bool IsInterrupted() {
 Error InterruptedError() {
   return Error(ErrorCode::kInterrupted,
                "The wait for the other ranks was interrupted. This communicator can't be used any "
-               "more: ranks don't stand at the same point of it.");
+               "more: its ranks are no longer in step.");
 }
 
 void CancellationToken::ThrowIfCancelled(const char* kind, int number) const {
@@ -92,7 +92,7 @@ void Backoff::Check(Clock::time_point now) const {
     throw Error(ErrorCode::kDeadlineExceeded,
                 "Waited " + InSeconds(waits_.timeouts.silence_seconds) + " in " + what_ +
                     " for rank " + std::to_string(AwaitedRank()) +
-                    ", which said nothing. Look at that rank's log; a longer limit is set by "
+                    ", which said nothing. Look at that rank's log, or set a longer "
                     "TF_ADASUM_TIMEOUT_SECONDS.");
   }
 }

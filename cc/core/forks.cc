@@ -28,7 +28,7 @@ void HomeProcess::Check(int rank) const {
               "rank " + std::to_string(rank) +
                   ": Expected the process that joined the group of ranks. Received: a child that "
                   "was forked from it, which can't speak for the rank. Use tf_adasum in the rank "
-                  "itself, and children for work of other kinds.");
+                  "itself, and children for other work.");
 }
 
 }  // namespace adasum

@@ -118,7 +118,7 @@ class CudaTensors : public DeviceTensors {
   void Run(int replica, Transport& transport, const WaitControl& waits,
            const ReduceOnDevice& reduce) override {
     DeviceScope scope(state_->device());
-    Leaf& leaf = state_->LeafOf(replica, waits, transport.rank());
+    Leaf& leaf = state_->LeafOf(replica, waits, transport.WorldRank(transport.rank()));
     Drained drained(leaf);
     ready_->Hold(leaf.stream.get());
     DeviceTransport wire(&transport, &leaf.stream, &leaf.exchanges, &waits);

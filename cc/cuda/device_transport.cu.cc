@@ -74,7 +74,7 @@ const void* DeviceTransport::Exchange(const Send& send, const Recv& recv) {
   const PeerPath& path = exchanges_->paths.To(peer);
   const Event& mark = exchanges_->announcements.Take();
   if (path.kind == PeerPath::kStaged) return staged_.ExchangeBehind(mark, send, recv);
-  mark.Await(*waits_, rank());
+  mark.Await(*waits_, WorldRank(rank()));
   if (path.kind == PeerPath::kWire) {
     return wire_->Exchange(send, recv);  // not SendRecv, which may take it for host memory
   }
@@ -136,7 +136,7 @@ void DeviceTransport::Finish() {
 void DeviceTransport::AwaitKernels() {
   Event& reached = exchanges_->staging.reached;
   reached.Record(stream_->get());
-  reached.Await(*waits_, rank());
+  reached.Await(*waits_, WorldRank(rank()));
 }
 
 void DeviceTransport::NoteReader(int peer) {

@@ -64,6 +64,7 @@ class DeviceTransport : public Transport {
 
   int rank() const override { return wire_->rank(); }
   int size() const override { return wire_->size(); }
+  int WorldRank(int peer) const override { return wire_->WorldRank(peer); }
   // Of host memory: moments.
   void SendRecv(const Send& send, const Recv& recv) override { wire_->SendRecv(send, recv); }
   // Of device memory. What it returns is for kernels that are launched later.

@@ -61,8 +61,8 @@ const void* StagingTransport::ExchangeBehind(const Event& mark, const Send& send
   for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
     const int64_t send_bytes = BytesOfChunk(send.num_bytes, chunk);
     const int64_t recv_bytes = BytesOfChunk(recv.num_bytes, chunk);
-    if (send_bytes > 0) staging_->left[Slot(chunk)].Await(*waits_, rank());
-    if (recv_bytes > 0) staging_->arrived[Slot(chunk)].Await(*waits_, rank());
+    if (send_bytes > 0) staging_->left[Slot(chunk)].Await(*waits_, WorldRank(rank()));
+    if (recv_bytes > 0) staging_->arrived[Slot(chunk)].Await(*waits_, WorldRank(rank()));
     inner_->SendRecv({send.peer, SlotOf(&staging_->outgoing, chunk), send_bytes, send.lane},
                      {recv.peer, SlotOf(&staging_->incoming, chunk), recv_bytes, recv.lane});
     StartOnto(recv, chunk);

@@ -39,6 +39,7 @@ class StagingTransport : public Transport {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  int WorldRank(int peer) const override { return inner_->WorldRank(peer); }
   // Of host memory: moments.
   void SendRecv(const Send& send, const Recv& recv) override { inner_->SendRecv(send, recv); }
   // Of device memory. Kernels launched later find the received bytes; `send` is free on return.

@@ -227,11 +227,16 @@ std::vector<WaitingRequest> Communicator::Waiting() {
 void Communicator::Execute(const Decision& decision) {
   const Request request = Take(decision.index);
   std::optional<Error> error;
-  if (decision.kind == Decision::Kind::kFail) {
-    error =
-        Error(ErrorCode::kInvalidArgument, transport_->RankName(rank_) + ": " + decision.message);
-  } else {
-    error = CarryOut(request, decision.enclosed);
+  try {
+    if (decision.kind == Decision::Kind::kFail) {
+      error =
+          Error(ErrorCode::kInvalidArgument, transport_->RankName(rank_) + ": " + decision.message);
+    } else {
+      error = CarryOut(request, decision.enclosed);
+    }
+  } catch (const std::exception& exception) {  // no memory for a name
+    Conclude(request, Error(ErrorCode::kInternal, exception.what()));
+    throw;
   }
   Conclude(request, error);
 }

@@ -55,6 +55,14 @@ Digest ShutdownNoticeOf(int rank, ShutdownReason reason) {
   return {0, 2 * static_cast<uint64_t>(rank) + (reason == ShutdownReason::kClosed)};
 }
 bool IsShutdownNotice(const Digest& digest) { return digest[0] == 0; }
+// Throws Internal for the notice of a rank that there is not. It came from rank `peer`.
+void CheckNotice(const Transport& transport, const Digest& digest, int peer) {
+  const uint64_t rank = digest[1] / 2;
+  if (!IsShutdownNotice(digest) || rank < static_cast<uint64_t>(transport.size())) return;
+  RefuseBytes(transport.WorldRank(peer),
+              "the end of one of " + std::to_string(transport.size()) + " ranks",
+              "that of rank " + std::to_string(rank));
+}
 std::string DescribeShutdown(const Transport& transport, const Digest& notice) {
   return transport.RankName(static_cast<int>(notice[1] / 2)) +
          (notice[1] % 2 ? " has closed this communicator" : " has ended");
@@ -147,6 +155,7 @@ Negotiation::Extremes Negotiation::ExtremesByRounds(Transport& transport, const 
   Extremes known{mine, mine}, theirs{mine, mine};
   ForEachDisseminationRound(transport, [&](int to, int from) {
     transport.SendRecv({to, &known, sizeof(known)}, {from, &theirs, sizeof(theirs)});
+    CheckNotice(transport, theirs.least, from);
     known.Add(theirs);
   });
   return known;
@@ -171,9 +180,10 @@ Negotiation::Extremes Negotiation::ExtremesByMessagesToAll(Transport& transport,
     std::memcpy(&theirs, messages_.data() + peer * stride, sizeof(Digest));
     const int64_t expected = theirs == mine ? own_bytes : static_cast<int64_t>(sizeof(Digest));
     if (message_bytes_[peer] < expected) {
-      RefuseBytes(peer, "a request of " + std::to_string(expected) + " bytes",
+      RefuseBytes(transport.WorldRank(peer), "a request of " + std::to_string(expected) + " bytes",
                   std::to_string(message_bytes_[peer]));
     }
+    CheckNotice(transport, theirs, peer);
     known.Add({theirs, theirs});
   }
   return known;
@@ -205,7 +215,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
 Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey>& pending) {
   std::vector<RankState> ranks;
   for (const auto& texts : GatherLists(transport, ToTexts({HasExpired(), pending}))) {
-    ranks.push_back(RankStateOf(texts, static_cast<int>(ranks.size())));
+    ranks.push_back(RankStateOf(texts, transport.WorldRank(static_cast<int>(ranks.size()))));
   }
   // From here on everything follows from `ranks`, which is the same on every rank.
   const RequestKey* common = FirstInCommon(ranks);

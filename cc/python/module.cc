@@ -47,6 +47,7 @@ class PyCommunicator {
     return KernelsOf(group_->communicator().topology().instruction_set).instruction_set;
   }
   const HostRanks& hosts() const { return group_->communicator().topology().hosts; }
+  const std::vector<int>& world_ranks() const { return group_->world_ranks(); }
   void Close() { Unregister(id_); }
   void AllreduceArrays(const py::object& arrays, const std::string& reduction,
                        const std::string& name) {
@@ -199,7 +200,8 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("local_rank", &PyCommunicator::local_rank)
       .def_property_readonly("local_size", &PyCommunicator::local_size)
       .def_property_readonly("instruction_set", &PyCommunicator::instruction_set)
-      .def_property_readonly("hosts", &PyCommunicator::hosts);
+      .def_property_readonly("hosts", &PyCommunicator::hosts)
+      .def_property_readonly("world_ranks", &PyCommunicator::world_ranks);
 
   py::class_<GroupWait>(module, "GroupWait")
       .def_readonly("id", &GroupWait::id)

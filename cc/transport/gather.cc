@@ -25,7 +25,8 @@ std::vector<std::string> GatherTexts(Transport& transport, const std::string& mi
     int64_t their_length = 0;
     transport.SendRecv({to, &length, sizeof(length)}, {from, &their_length, sizeof(their_length)});
     if (their_length < 0 || their_length > kLongestText) {
-      RefuseBytes(from, "a text of at most " + std::to_string(kLongestText) + " bytes",
+      RefuseBytes(transport.WorldRank(from),
+                  "a text of at most " + std::to_string(kLongestText) + " bytes",
                   std::to_string(their_length));
     }
     // In pieces: the texts are gone where a piece is given up. Memory is taken as they come, and
@@ -44,7 +45,7 @@ std::vector<std::vector<std::string>> GatherLists(Transport& transport,
                                                   const std::vector<std::string>& mine) {
   std::vector<std::vector<std::string>> lists;
   for (const std::string& joined : GatherTexts(transport, JoinTexts(mine))) {
-    lists.push_back(SplitTexts(joined, static_cast<int>(lists.size())));
+    lists.push_back(SplitTexts(joined, transport.WorldRank(static_cast<int>(lists.size()))));
   }
   return lists;
 }

@@ -49,13 +49,13 @@ std::string Connect(const Ends& ends, const std::vector<std::string>& addresses,
 }
 
 // Rank 0 says it once in a process; the communicators that come after it mostly fare alike.
-void Tell(int rank, int of_rank, const std::string& why) {
+void Tell(const Transport& ranks, int of_rank, const std::string& why) {
   static std::atomic<bool> is_told{false};
-  if (is_told.exchange(true) || rank != 0) return;
+  if (is_told.exchange(true) || ranks.rank() != 0) return;
   const std::string line =
-      "tf_adasum: rank 0: ranks of a host use MPI, since they can't share memory: rank " +
-      std::to_string(of_rank) + ": " + why +
-      ". TF_ADASUM_SHARED_MEMORY=0 chooses this without a word\n";
+      "tf_adasum: " + ranks.RankName(0) +
+      ": ranks of a host use MPI, since they can't share memory: " + ranks.RankName(of_rank) +
+      ": " + why + ". TF_ADASUM_SHARED_MEMORY=0 chooses this without a word\n";
   std::fputs(line.c_str(), stderr);
 }
 
@@ -88,7 +88,7 @@ Reach Agree(Transport& ranks, const std::vector<int>& first_on_host, const HostE
     reach.processes = reach.processes && Says(answers[rank], kProcesses);
     if (first < 0 && !can && answers[rank] != kNotTried) first = rank;
   }
-  if (first >= 0) Tell(ranks.rank(), first, answers[first]);
+  if (first >= 0) Tell(ranks, first, answers[first]);
   return reach;
 }
 

@@ -12,7 +12,8 @@ namespace adasum {
 // The longest text that ranks tell each other (gather.h), in bytes.
 constexpr int64_t kLongestText = int64_t{1} << 30;
 
-// Throws Internal: "Expected `expected` from rank `peer`. Received: `received`. ...".
+// Throws Internal: "Expected `expected` from rank `peer`. Received: `received`. ...". Here and
+// below `peer` is its rank in the world.
 [[noreturn]] void RefuseBytes(int peer, const std::string& expected, const std::string& received);
 
 // Texts of any bytes in one, each with its length ahead.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "cc/core/error.h"
 
@@ -37,7 +38,10 @@ int MovedUp(int fd) {
 
 SharedMemory::SharedMemory(int fd) : fd_(MovedUp(fd)) {
   struct stat status;
-  if (fstat(fd_, &status) != 0) ThrowErrno("fstat of shared memory");
+  if (fstat(fd_, &status) != 0) {
+    close(std::exchange(fd_, -1));
+    ThrowErrno("fstat of shared memory");
+  }
   device_ = status.st_dev;
   inode_ = status.st_ino;
 }

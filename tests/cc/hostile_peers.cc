@@ -31,6 +31,8 @@ class HostileTransport : public Transport {
       : next_(bytes), end_(bytes + num_bytes) {}
   int rank() const override { return 0; }
   int size() const override { return kSize; }
+  // As of a group, whose table is read behind its end by a number that there is not.
+  int WorldRank(int peer) const override { return std::vector<int>{4, 2, 7}.at(peer); }
   void SendRecv(const Send&, const Recv& recv) override {
     if (recv.num_bytes > end_ - next_) throw Error(ErrorCode::kUnavailable, "The peers ended.");
     if (recv.num_bytes > 0) std::memcpy(recv.bytes, next_, recv.num_bytes);

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -50,6 +51,15 @@ TEST(TheCorpusDoesNoHarm) {
     }
   }
   CHECK_TRUE(num_inputs >= 5);  // one for each step, at least
+}
+
+// The notice of a rank that ends, by a number that no rank has.
+TEST(TheEndOfARankThatThereIsNotDoesNoHarm) {
+  for (const uint64_t rank : {uint64_t{3}, uint64_t{1} << 31, ~uint64_t{0}}) {
+    const uint64_t round[] = {0, 2 * rank, 0, 2 * rank};  // the least digest, and the greatest
+    const std::string bytes(reinterpret_cast<const char*>(round), sizeof(round));
+    Meet(std::string(1, '\0') + bytes + bytes);  // the first step, which negotiates in two rounds
+  }
 }
 
 }  // namespace

@@ -113,6 +113,54 @@ def test_a_rank_that_cannot_join_a_group_is_not_waited_for(tmp_path):
         assert seconds < SILENCE_SECONDS
 
 
+# World rank 2 is number 0 of the group, and 1 is number 1.
+TRAINING = """
+import keras
+
+group = world.split(0 if world.rank > 0 else None, key=-world.rank)
+
+def fit(epochs=1):
+    x = np.zeros((8, 3), np.float32)
+    model.fit(x, x[:, :1], batch_size=4, epochs=epochs, verbose=0)
+
+def unlike_weights():
+    fit()
+    if world.rank == 1:
+        model.layers[0].bias.assign([7.0])
+    fit()
+
+def rows_of_a_dataset():
+    tf.random.set_seed(world.rank)
+    rows = tf.data.Dataset.range(8).shuffle(8).batch(4)
+    strategy.experimental_distribute_dataset(rows)
+
+if group is not None:
+    strategy = adasum.AdasumStrategy(communicator=group)
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        model.compile(adasum.wrap(keras.optimizers.SGD(0.1)), "mse")
+    say(lambda: fit(epochs=world.rank))
+    say(unlike_weights)
+    say(rows_of_a_dataset)
+    say(lambda: adasum.AdasumStrategy(communicator=group, batch_share=[1, world.rank]))
+"""
+
+
+def test_errors_of_a_training_in_a_group_name_ranks_of_the_world(tmp_path):
+    expected = (
+        "epochs on all ranks when fit begins. Received: 2 on rank 2, 1 on rank 1",
+        "differ on rank 1, while rank 2's are as all ranks had them",
+        "rank 1 shuffles it by seeds of its own, [(1, ",
+        "[1.0, 2.0] on rank 2, [1.0, 1.0] on rank 1",
+    )
+    said = _said(tmp_path, TRAINING)
+    for rank in (1, 2):
+        texts = [text for of, _, text in said if of == rank]
+        assert len(texts) == len(expected), texts
+        for text in expected:
+            assert any(f"ValueError rank {rank}: " in each and text in each for each in texts), said
+
+
 # Rank 0 sends to rank 2, which is interrupted, and receives from rank 1 alone.
 INTERRUPTED = """
 rows = 1 << 8

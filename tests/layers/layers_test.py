@@ -49,7 +49,7 @@ NATIVE_USERS = {
     *("allgather", "alltoall", "barrier", "broadcast", "communicator", "device"),
     *("gradients", "handles", "operations", "reduce_scatter", "simulate", "sparse_allreduce"),
     *("allreduce_replicas", "arena", "compressed_allreduce", "compressed_simulation"),
-    *("deadline_allreduce", "partial_allreduce", "uploads", "zeros_if"),
+    *("deadline_allreduce", "partial_allreduce", "uploads", "world_start", "zeros_if"),
     *("compression/simulated_state", "compression/state", "stalls"),
 }
 # Variables that adasumrun hands on without looking at them, and strings that name none.

@@ -228,7 +228,9 @@ def test_a_model_that_counts_as_built_without_its_weights_is_told_to_be_called()
         model(x) if is_called else model.build(x.shape)
         if is_called:
             model.fit(x, y, verbose=0, callbacks=[backup(folder)])
-    with pytest.raises(ValueError, match="call it on a batch first, as 'inner' is not built"):
+    with pytest.raises(
+        ValueError, match=r"Call the model on a batch first, as 'inner' is not built"
+    ):
         model.fit(x, y, verbose=0, callbacks=[backup(folder)])
 
 

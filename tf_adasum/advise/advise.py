@@ -67,8 +67,8 @@ def advise(
 
     Raises:
         ValueError: the model is not compiled, or the dataset has no examples, or fewer in a batch
-            than there are ranks, or a number of ranks is below 1, or ranks have unlike numbers of
-            devices, or a rate of `hosts` is not above 0.
+            than there are ranks, or a number of ranks is not in [1, 2**20], or ranks have unlike
+            numbers of devices, or a rate of `hosts` is not above 0.
         TypeError: `hosts` has another key, or a number of ranks is no int, or a rate no number.
 
     Example:

@@ -25,4 +25,4 @@ def refuse_together(own: str, communicator: Communicator, what: str) -> None:
     found = [(rank, sentence.decode()) for rank, sentence in enumerate(sentences) if sentence]
     if found:
         rank, sentence = found[0]
-        raise NoAdviceError(f"rank {rank}: {sentence}")
+        raise NoAdviceError(f"{communicator.in_words(rank)}: {sentence}")

@@ -74,6 +74,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         SystemExit: in `fit`, on all ranks, after a save that SIGTERM asked for.
         OSError: in `fit`, on all ranks, rank 0 can't write or read the file. What was saved before
             is left.
+        RuntimeError: something else than `fit` calls it.
 
     Example:
         >>> import tempfile, keras, tf_adasum

@@ -43,8 +43,9 @@ class OrthogonalityLogger(keras.callbacks.Callback):
         per_variable: whether the logs also have `orthogonality/<path>` for each variable.
 
     Raises:
-        ValueError: in `fit`: the optimizer is not wrapped, is a MultiOptimizer, or is measured
-            already by another one.
+        ValueError: `per_variable` is no bool; or in `fit`, the optimizer is not wrapped, is a
+            MultiOptimizer, or is measured already by another one.
+        RuntimeError: something else than `fit` calls it.
 
     Example:
         >>> import keras, tf_adasum

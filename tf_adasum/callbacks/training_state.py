@@ -15,6 +15,7 @@ from tf_adasum.callbacks.built_optimizers import build_optimizers, weights_of_op
 from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.own_variables import (
     StateVariable,
     metric_variables,
@@ -25,6 +26,7 @@ from tf_adasum.distribute.variables import has_weights, local_copies, native_var
 from tf_adasum.keras_hooks import calls, global_seeds, symbolic_build
 from tf_adasum.optimizers.replica_state import ReplicaState, Value
 
+_MOVE_AWAY = "Move it away to begin anew."
 # What is raised where the disk is full, the folder not there, the file cut off, or damaged.
 _FAILURES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
@@ -98,10 +100,9 @@ def save_training(
                 failure = str(error)
     failure = _of_rank_0(model, failure, "whether a backup was written")
     if failure:
-        raise OSError(
-            f"rank {_rank(model)}: Expected to write {path} on rank 0; what was saved there before "
-            f"is left as it was. Make room for it or give another backup_dir. Received: {failure}"
-        )
+        received = f"{failure}; what was saved there before is left as it was"
+        advice = "Make room for it or give another backup_dir."
+        raise OSError(refusal(f"to write {path} on {_root(model)}", received, advice))
 
 
 def restore_training(
@@ -151,20 +152,16 @@ def restore_training(
 
 
 def _unreadable(path: str, model: keras.Model, failure: str) -> OSError:
-    return OSError(
-        f"rank {_rank(model)}: Expected a backup in {path} on rank 0, complete as this version of "
-        f"tf_adasum writes it; move it away to begin anew. Received: {failure}"
-    )
+    expected = f"a backup in {path} on {_root(model)}, complete as this version of tf_adasum "
+    return OSError(refusal(expected + "writes it", failure.rstrip("."), _MOVE_AWAY))
 
 
 def _build(model: keras.Model, path: str, header: dict[str, Any]) -> None:
     """The slots must be there before they are restored. Under a strategy `fit` built the rest."""
     if not has_weights(model):
-        raise ValueError(
-            f"rank {_rank(model)}: Expected a model that has its weights, to restore {path} into "
-            "it; give it, or each of its layers that are models, an Input layer, or call build "
-            f"first. Received: {model.name!r}, not built"
-        )
+        expected = f"a model that has its weights, to restore {path} into it"
+        advice = "Give it, or each of its layers that are models, an Input layer, or call build "
+        raise ValueError(refusal(expected, f"{model.name!r}, not built", advice + "first."))
     if "optimizers" in header:
         build_optimizers(model, header["optimizers"])
     elif model.optimizer is not None and not model.optimizer.built:  # an older file
@@ -265,11 +262,9 @@ def _check_alike(
     # A subclass may count as built where its layers are not.
     unbuilt = [layer.name for layer in model.layers if not layer.built]
     lacks = bool(unbuilt) and len(variables) < len(saved)
-    call = f"; call it on a batch first, as {unbuilt[0]!r} is not built" if lacks else ""
-    raise ValueError(
-        f"rank {_rank(model)}: Expected the backup of this model, with the same optimizer and "
-        f"settings of wrap, in {path}{call}; move it away to begin anew. Received: {what}"
-    )
+    call = f"Call the model on a batch first, as {unbuilt[0]!r} is not built. " if lacks else ""
+    expected = f"the backup of this model, with the same optimizer and settings of wrap, in {path}"
+    raise ValueError(refusal(expected, what, call + _MOVE_AWAY))
 
 
 def _layout(variables: list[StateVariable]) -> list[tuple]:
@@ -289,6 +284,7 @@ def _of_rank_0(model: keras.Model, value: Any, name: str) -> Any:
     return json.loads(gather_bytes(own, communicator, name)[0])
 
 
-def _rank(model: keras.Model) -> int:
+def _root(model: keras.Model) -> str:
+    """The rank that reads and writes backups, by its number in the world."""
     communicator = calls.communicator_of(model)
-    return 0 if communicator is None else communicator.rank
+    return "rank 0" if communicator is None else communicator.in_words(0)

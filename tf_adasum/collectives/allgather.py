@@ -29,10 +29,12 @@ def allgather(
 
     Raises:
         tf.errors.InvalidArgumentError: on all ranks, if they pass different dtypes, counts, names
-            or shapes behind the first dimension, or scalars.
+            or shapes behind the first dimension, or scalars, or a dtype of no fixed size.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
         tf.errors.ResourceExhaustedError: on all ranks, if one lacks the memory.
+        ValueError: for `tf.IndexedSlices` without a dense_shape.
+        TypeError: for what is no tensor or communicator, or a name that is no str.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

@@ -35,10 +35,12 @@ def alltoall(
     Raises:
         tf.errors.InvalidArgumentError: on all ranks, if they pass different dtypes, counts, names
             or shapes behind the first dimension, or one passes scalars, or splits that don't deal
-            its rows.
-        ValueError: if there is no tensor, or splits are no vector of whole numbers.
+            its rows, or a dtype of no fixed size.
+        ValueError: if there is no tensor, or splits are no vector of whole numbers; for
+            `tf.IndexedSlices` without a dense_shape.
+        TypeError: for what is no tensor or communicator, or a name that is no str.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
         tf.errors.ResourceExhaustedError: on all ranks, if one lacks the memory.
 
     Example:

@@ -38,7 +38,7 @@ def allreduce_arrays(
             dtype or count; no array is changed then.
         TypeError: for what is no array and no list.
         TimeoutError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        RuntimeError: if a rank has ended.
+        RuntimeError: if a rank has ended, lacks memory, or broke the communicator before.
         tf.errors.UnavailableError: if the communicator was closed.
 
     Example:

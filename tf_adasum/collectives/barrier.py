@@ -19,7 +19,8 @@ def barrier(communicator: Communicator | None = None, name: str | None = None) -
 
     Raises:
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
+        TypeError: for what is no communicator, or a name that is no str.
 
     Example:
         >>> import tf_adasum as adasum

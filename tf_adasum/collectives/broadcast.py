@@ -31,9 +31,11 @@ def broadcast(
 
     Raises:
         tf.errors.InvalidArgumentError: if ranks pass different dtypes, shapes, roots or names, or a
-            root that is no rank.
+            root that is no rank, or a dtype of no fixed size.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
+        ValueError: for `tf.IndexedSlices` without a dense_shape.
+        TypeError: for what is no tensor or communicator, or a name that is no str.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

@@ -1,20 +1,17 @@
 """Ranks and the groups they form."""
 
 import atexit
-import contextlib
 import os
-import sys
 import threading
 
 import tensorflow as tf
 
-from adasumrun import job
-from tf_adasum.collectives import native, stalls
+from tf_adasum.collectives import native, world_start
 from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.handles import Handles
 from tf_adasum.collectives.mailbox import Mailbox
 from tf_adasum.collectives.names import VariableNumbers
-from tf_adasum.collectives.refusals import is_text, refusal, shown, speak_as
+from tf_adasum.collectives.refusals import is_text, ranks_in_words, refusal, shown, speak_as
 
 _INT32 = (-(2**31), 2**31 - 1)
 
@@ -78,6 +75,16 @@ class Communicator:
     def hosts(self) -> list[list[int]]:
         """The group's ranks on each host, hosts in the order of their lowest rank."""
         return self._lib.hosts
+
+    @property
+    def world_ranks(self) -> list[int]:
+        """What the world calls the group's ranks, in their order."""
+        return self._lib.world_ranks
+
+    def in_words(self, *ranks: int) -> str:
+        """Names ranks of the group in a message, by their numbers in the world."""
+        numbers = self.world_ranks
+        return ranks_in_words(sorted(numbers[rank] for rank in ranks))
 
     @property
     def instruction_set(self) -> str:
@@ -174,7 +181,8 @@ def world() -> Communicator:
         A `Communicator` that lives as long as the process.
 
     Raises:
-        RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE, or mpi4py uses another MPI.
+        RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE or was finalized, if mpi4py uses
+            another MPI, or in a process that a rank started.
         ValueError: on all ranks, if a setting of one of them is not what it has to be.
 
     Example:
@@ -187,9 +195,9 @@ def world() -> Communicator:
         return _world  # without the lock, which another thread may hold when a process is forked
     with _lock:
         if _world is None:
-            made = Communicator(_connect())
+            made = Communicator(world_start.connect())
             if made.size > 1:
-                made.mailbox = _mailbox()
+                made.mailbox = world_start.mailbox()
             _world = made
             speak_as(_world.rank)
             atexit.register(native.lib.shutdown_all)
@@ -202,87 +210,44 @@ def joined_world() -> Communicator | None:
 
 
 def rank() -> int:
-    """This process's rank in the world, in [0, size())."""
+    """This process's rank in the world, in [0, size()).
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.rank()  # without a launcher
+        0
+    """
     return world().rank
 
 
 def size() -> int:
-    """Number of processes in the world."""
+    """Number of processes in the world.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.size()  # without a launcher
+        1
+    """
     return world().size
 
 
 def local_rank() -> int:
-    """This process's rank among those on its host, in [0, local_size())."""
+    """This process's rank among those on its host, in [0, local_size()).
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.local_rank()  # without a launcher
+        0
+    """
     return world().local_rank
 
 
 def local_size() -> int:
-    """Number of processes of the world on this host."""
-    return world().local_size
+    """Number of processes of the world on this host.
 
-
-def _connect():
-    if not job.is_launched():
-        return native.lib.Communicator.of_self()
-    # MPI waits for ever for a rank that does not come.
-    rank = job.rank() or os.environ.get("PMIX_RANK", "?")
-    _check_no_child(rank)
-    with contextlib.closing(native.lib.StartLimit(rank)):
-        return _connect_by_mpi()
-
-
-def _check_no_child(rank: str) -> None:
-    """Raises RuntimeError in a process that a rank started: the launcher's variables name the rank.
-
-    MPI would take it for the rank, and wait for its parent, or for ranks that never come.
+    Example:
+        >>> import tf_adasum as adasum
+        >>> adasum.local_size()  # without a launcher
+        1
     """
-    here, of_job = str(os.getpid()), os.environ.get("PMIX_NAMESPACE", "")
-    of_rank, _, its_job = os.environ.get(job.PROCESS_VARIABLE, "").partition(" ")
-    if of_rank in ("", here) or its_job != of_job:  # another job: mpirun, called by a rank
-        os.environ[job.PROCESS_VARIABLE] = f"{here} {of_job}"
-        return
-    expected = f"rank {rank}'s own process, {of_rank}"
-    advice = "Use tf_adasum in the rank alone: under `if __name__ == '__main__':` where it starts "
-    raise RuntimeError(refusal(expected, f"{here}, which it started", advice + "others."))
-
-
-def _connect_by_mpi():
-    from mpi4py import MPI  # starts MPI with MPI_THREAD_MULTIPLE
-
-    if MPI.Is_finalized():
-        advice = "Use tf_adasum before MPI.Finalize()."
-        raise RuntimeError(refusal("MPI that is not finalized", "MPI after its end", advice))
-    if not MPI.Is_initialized():  # mpi4py.rc.initialize is off
-        MPI.Init_thread(MPI.THREAD_MULTIPLE)
-    ours, theirs = native.lib.mpi_version(), MPI.Get_library_version().split("\n")[0].rstrip("\0")
-    if ours != theirs:
-        advice = "Set MPI4PY_LIBMPI to the libmpi that tf_adasum was built with."
-        raise RuntimeError(refusal(f"mpi4py to use the MPI '{ours}'", f"'{theirs}'", advice))
-    _abort_on_uncaught_exception(MPI)
-    connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
-    if connected.size > 1:
-        stalls.watch(MPI)
-    return connected
-
-
-def _mailbox() -> Mailbox:
-    from mpi4py import MPI  # which the world of several ranks has started
-
-    return Mailbox(MPI)
-
-
-def _abort_on_uncaught_exception(mpi) -> None:
-    """A rank that dies by an exception ends the others, which would wait for it in vain."""
-    if mpi.COMM_WORLD.Get_size() == 1:
-        return
-    previous, home = sys.excepthook, os.getpid()
-
-    def hook(kind, value, traceback):
-        previous(kind, value, traceback)
-        if os.getpid() != home:
-            return  # a forked child, whose parent goes on
-        sys.stdout.flush()
-        sys.stderr.flush()
-        mpi.COMM_WORLD.Abort(1)
-
-    sys.excepthook = hook
+    return world().local_size

@@ -42,11 +42,13 @@ def reduce_scatter(
 
     Raises:
         tf.errors.InvalidArgumentError: on all ranks, if they pass different dtypes, shapes, counts
-            or names, or scalars.
+            or names, or scalars, or a dtype that the reduction does not take.
         tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
-        tf.errors.UnavailableError: if a rank has ended.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
         LookupError: if a gradient is asked for through another reduction than "sum" and "mean".
-        ValueError: for an unknown reduction, and for "adasum".
+        ValueError: for an unknown reduction, and for "adasum"; for `tf.IndexedSlices` without a
+            dense_shape.
+        TypeError: for what is no tensor or communicator, or a name that is no str.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

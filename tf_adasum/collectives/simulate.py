@@ -22,9 +22,9 @@ def simulate(
     """What every rank would get from `allreduce`, computed in this process.
 
     Args:
-        inputs: one list per rank, each with one array or tensor per variable; shapes and dtypes (see
-            `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout in
-            memory: what comes back is C-contiguous and in this machine's byte order.
+        inputs: one list per rank, each with one array or tensor per variable; shapes and dtypes
+            (see `allreduce`) of a variable are equal on all ranks. Any number of ranks, any layout
+            in memory: what comes back is C-contiguous and in this machine's byte order.
         reduction: as for `allreduce`.
         local_reduction: as for `allreduce`: "sum" or "mean" reduces the ranks of a host first.
         leaves_per_host: how many of the ranks, in a row, each host has; None: one host has all.
@@ -38,6 +38,7 @@ def simulate(
     Raises:
         ValueError: if ranks differ in count, shape or dtype, for an unknown reduction, if the
             hosts' counts do not add up to the number of ranks, or for a compression beside hosts.
+        TypeError: if inputs are no lists of arrays.
 
     Example:
         >>> import numpy as np, tf_adasum as adasum

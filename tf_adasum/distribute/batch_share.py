@@ -257,7 +257,8 @@ def check_alike(share: Any, communicator: Communicator) -> None:
     texts = gather_bytes(_whole_text(share).encode(), communicator, "batch_share")
     if rank := first_unlike(texts):
         first, other = (texts[each].decode()[:_MOST_CHARACTERS] for each in (0, rank))
-        received = f"{first} on rank 0, {other} on rank {rank}"
+        here, there = communicator.in_words(0), communicator.in_words(rank)
+        received = f"{first} on {here}, {other} on {there}"
         advice = "Pass the shares of all ranks on each."
         raise ValueError(refusal("the same batch_share on all ranks", received, advice))
 

@@ -15,7 +15,7 @@ from tensorflow.python.data.ops import cache_op
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
-from tf_adasum.collectives.refusals import ranks_in_words, refusal
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.data_order import file_readers, nodes
 from tf_adasum.keras_hooks.guard import require_reads
 
@@ -47,7 +47,7 @@ def check_cache_files(dataset: tf.data.Dataset, communicator: Communicator) -> N
             writers = [rank for rank in ranks if name in of_ranks[rank]]
             if len(writers) > 1:
                 expected = "cache files of each rank's own, since ranks write them at once"
-                received = f"cache({name!r}) on {ranks_in_words(writers)}"
+                received = f"cache({name!r}) on {communicator.in_words(*writers)}"
                 advice = "Say cache(f'{path}.{tf_adasum.rank()}')."
                 raise ValueError(refusal(expected, received, advice))
 

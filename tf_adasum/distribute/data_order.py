@@ -64,15 +64,15 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
     own = json.dumps([_shards(dataset), repr(order_seeds(dataset)), _rows(dataset)]).encode()
     gathered = gather_bytes(own, communicator, "order of a pipeline")
     shards, seeds, rows = zip(*map(json.loads, gathered))
-    _check_whole(shards)
-    _check_seeds(seeds)
+    _check_whole(shards, communicator)
+    _check_seeds(seeds, communicator)
     if (rank := first_unlike(rows)) and communicator.rank == 0:
         _log.warning(
-            "rank %d was given a pipeline of other tensors than rank 0. Each rank takes its share "
+            "%s was given a pipeline of other tensors than %s. Each rank takes its share "
             "of every batch from its own, so that rows of all others are left out, or come twice. "
             "Give all ranks the same tensors (seed what shuffles or splits them), or set "
             "AutoShardPolicy.OFF where ranks have rows of their own.",
-            rank,
+            *(communicator.in_words(rank), communicator.in_words(0)),
         )
 
 
@@ -84,20 +84,22 @@ def _rows(dataset: tf.data.Dataset) -> int:
     return digest([node._tensors for node in nodes(dataset) if isinstance(node, slices)])
 
 
-def _check_seeds(of_ranks: Sequence[str]) -> None:
-    is_unlike = [seeds != of_ranks[0] or repr(_NO_SEED) in seeds for seeds in of_ranks]
-    if any(is_unlike):
-        rank = is_unlike.index(True)
-        raise ValueError(
-            refusal(
-                "data shuffled by the same seeds on all ranks, since each takes its share of every "
-                "batch",
-                f"rank {rank} shuffles it by seeds of its own, {of_ranks[rank]}, and rank 0 by "
-                f"{of_ranks[0]}, where {_NO_SEED} is no seed",
-                "Create the AdasumStrategy before the data, and set no seed in between that ranks "
-                "do not share.",
-            )
+def _check_seeds(of_ranks: Sequence[str], communicator: Communicator) -> None:
+    name_of = communicator.in_words
+    if rank := first_unlike(of_ranks):
+        received = (
+            f"{name_of(rank)} shuffles it by seeds of its own, {of_ranks[rank]}, and {name_of(0)} "
+            f"by {of_ranks[0]}, where {_NO_SEED} is no seed"
         )
+    elif repr(_NO_SEED) in of_ranks[0]:
+        received = f"no seed on any rank: {of_ranks[0]}, where {_NO_SEED} is none"
+    else:
+        return
+    expected = (
+        "data shuffled by the same seeds on all ranks, since each takes its share of every batch"
+    )
+    advice = "Create the AdasumStrategy before the data, and set no seed in between that ranks "
+    raise ValueError(refusal(expected, received, advice + "do not share."))
 
 
 def _shards(dataset: tf.data.Dataset) -> str:
@@ -106,18 +108,13 @@ def _shards(dataset: tf.data.Dataset) -> str:
     return ", ".join(filter(None, own))
 
 
-def _check_whole(of_ranks: Sequence[str]) -> None:
-    is_unlike = [shards != of_ranks[0] for shards in of_ranks]
-    if any(is_unlike):
-        rank = is_unlike.index(True)
-        raise ValueError(
-            refusal(
-                "the whole data on all ranks, since each takes its share of every batch",
-                f"{of_ranks[0] or 'none'} on rank 0, {of_ranks[rank] or 'none'} on rank {rank}",
-                "Leave shard() out, or set options().experimental_distribute.auto_shard_policy to "
-                "OFF.",
-            )
-        )
+def _check_whole(of_ranks: Sequence[str], communicator: Communicator) -> None:
+    if rank := first_unlike(of_ranks):
+        here, there = communicator.in_words(0), communicator.in_words(rank)
+        expected = "the whole data on all ranks, since each takes its share of every batch"
+        received = f"{of_ranks[0] or 'none'} on {here}, {of_ranks[rank] or 'none'} on {there}"
+        advice = "Leave shard() out, or set options().experimental_distribute.auto_shard_policy to "
+        raise ValueError(refusal(expected, received, advice + "OFF."))
 
 
 def _shard(node: tf.data.Dataset) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import ranks_in_words
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import (
     digest,
@@ -90,9 +90,9 @@ class DivergenceCheck:
         ranks = [rank for rank, row in enumerate(first) if (row != usual).any()]
         steps = [int(optimizer.iterations) for optimizer in optimizers_of(model)]
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
-        return (
-            f"rank {self._communicator.rank}: Expected equal weights on all replicas after step "
-            f"{max(steps, default=0)}. Received: {variables[differing[0]].path!r}{more} of "
-            f"{len(variables)} variables with other bits on {ranks_in_words(ranks)}. Resume from "
-            "the last backup, and look at the memory of that host if it comes again"
+        return refusal(
+            f"equal weights on all replicas after step {max(steps, default=0)}",
+            f"{variables[differing[0]].path!r}{more} of {len(variables)} variables with other bits "
+            f"on {self._communicator.in_words(*ranks)}",
+            "Resume from the last backup, and look at the memory of that host if it comes again.",
         )

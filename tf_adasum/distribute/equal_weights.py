@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.refusals import ranks_in_words
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.digests import (
     digest,
     digest_of_all,
@@ -114,28 +114,27 @@ class EqualWeights:
         return rows[0].epoch
 
     def _check_alike(self, rows: Sequence[_Row], when: str) -> None:
-        me = self._communicator.rank
+        first, name_of = self._communicator.in_words(0), self._communicator.in_words
         others = [rank for rank, row in enumerate(rows) if row.kind != rows[0].kind]
         if others:
-            raise ValueError(
-                f"rank {me}: Expected the same model on all ranks when {when}. Received: variables "
-                f"on {ranks_in_words(others)} whose number, shapes or dtypes are not rank 0's, or "
-                "frozen ones that are not there. Build, freeze and compile alike on all ranks"
+            received = (
+                f"variables on {name_of(*others)} whose number, shapes or dtypes are not "
+                f"{first}'s, or frozen ones that are not there"
             )
+            advice = "Build, freeze and compile alike on all ranks."
+            raise ValueError(refusal(f"the same model on all ranks when {when}", received, advice))
         if rows[0].restored:
             return
         others = [rank for rank, row in enumerate(rows) if row.epoch != rows[0].epoch]
         # Keras takes what a callback restored before what was asked for, unless that is 0.
         if others and not rows[0].epoch and any(rows[rank].asked_epoch for rank in others):
-            raise ValueError(
-                f"rank {me}: Expected the same initial_epoch on all ranks when {when}. Received: "
-                f"0 on rank 0, and others on {ranks_in_words(others)}. Call fit with the same "
-                "initial_epoch"
-            )
-        if others and me == 0:
+            expected = f"the same initial_epoch on all ranks when {when}"
+            received = f"0 on {first}, and others on {name_of(*others)}"
+            raise ValueError(refusal(expected, received, "Call fit with the same initial_epoch."))
+        if others and self._communicator.rank == 0:
             _log.warning(
-                "%s: all ranks begin with epoch %d as rank 0 does, also %s.",
-                *(when, rows[0].epoch, ranks_in_words(others)),
+                "%s: all ranks begin with epoch %d as %s does, also %s.",
+                *(when, rows[0].epoch, first, name_of(*others)),
             )
 
     def _share_what_is_restored(self, model: keras.Model, epoch: int, when: str) -> None:
@@ -143,8 +142,8 @@ class EqualWeights:
         broadcast_variables(model, 0, self._communicator)
         if self._communicator.rank == 0:
             _log.warning(
-                "%s: all ranks begin with epoch %d and the weights that rank 0 restored.",
-                *(when, epoch),
+                "%s: all ranks begin with epoch %d and the weights that %s restored.",
+                *(when, epoch, self._communicator.in_words(0)),
             )
 
     def _mend_rates(self, rates, table: np.ndarray, when: str) -> None:
@@ -153,9 +152,10 @@ class EqualWeights:
         if self._communicator.rank == 0:
             others = [rank for rank, row in enumerate(table) if (row != table[0]).any()]
             _log.warning(
-                "%s: %r differed on %s from rank 0's, with which all go on. Give all ranks the "
+                "%s: %r differed on %s from %s's, with which all go on. Give all ranks the "
                 "same callbacks: unlike rates let ranks take unlike steps.",
-                *(when, rates[0].path, ranks_in_words(others)),
+                *(when, rates[0].path, self._communicator.in_words(*others)),
+                self._communicator.in_words(0),
             )
 
     def _mend(self, model, variables, digests, rows, when) -> None:
@@ -171,22 +171,25 @@ class EqualWeights:
         others = [r for r, row in enumerate(rows) if row.state != rows[0].state]
         first = variables[differing[0]].path if differing else "steps_since_sync"
         what = f"{first!r}" + (f" and {len(differing) - 1} more" if len(differing) > 1 else "")
+        root, there = self._communicator.in_words(0), self._communicator.in_words(*others)
         if rows[0].now == rows[0].common and len({row.common for row in rows}) == 1:
-            raise ValueError(
-                f"rank {self._communicator.rank}: Expected equal weights on all ranks when {when}. "
-                f"Received: {what} of {len(variables)} variables differ on "
-                f"{ranks_in_words(others)}, while rank 0's are as all ranks had them. Load or set "
-                "weights on all ranks or on rank 0, or call tf_adasum.broadcast_variables with the "
-                "rank whose weights count"
+            received = (
+                f"{what} of {len(variables)} variables differ on {there}, while {root}'s are as "
+                "all ranks had them"
             )
+            advice = (
+                f"Load or set weights on all ranks or on {root}, or call "
+                "tf_adasum.broadcast_variables with the rank whose weights count."
+            )
+            raise ValueError(refusal(f"equal weights on all ranks when {when}", received, advice))
         broadcast_variables(model, 0, self._communicator)
         if self._communicator.rank == 0:
             _log.warning(
-                "%s: %s of %d variables differed on %s from rank 0's, with which all go on. Load "
+                "%s: %s of %d variables differed on %s from %s's, with which all go on. Load "
                 "or set weights on all ranks, and give all ranks the same callbacks, or call "
                 "tf_adasum.broadcast_variables; a train_step that changes weights for a while must "
                 "assign them back, not subtract.",
-                *(when, what, len(variables), ranks_in_words(others)),
+                *(when, what, len(variables), there, root),
             )
 
 

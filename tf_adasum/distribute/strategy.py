@@ -148,8 +148,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         keras_hooks.install()
         if communicator.size > 1 and agree_on_seed(communicator):
             self.say_once(
-                "Ranks had unlike TensorFlow seeds: all go on with rank 0's, so that they shuffle "
-                "alike. Replicas draw numbers of their own all the same."
+                f"Ranks had unlike TensorFlow seeds: all go on with {communicator.in_words(0)}'s, "
+                "so that they shuffle alike. Replicas draw numbers of their own all the same."
             )
         if numbers.are_unlike:
             parts = "as batch_share says" if given else "by its number of devices"

@@ -50,6 +50,9 @@ def broadcast_variables(
         ValueError: a model or an optimizer is not built, or something is no variable.
         tf.errors.InvalidArgumentError: if ranks pass unlike numbers of variables, dtypes, shapes
             or roots, or a root that is no rank.
+        tf.errors.DeadlineExceededError: if a rank is silent for TF_ADASUM_TIMEOUT_SECONDS.
+        tf.errors.UnavailableError: if a rank has ended, or the communicator was closed.
+        TypeError: for what is no communicator.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum

@@ -53,7 +53,8 @@ def _told(call: calls.Call, mine: int) -> list[int]:
     called = [_CALLED.get(number, "none") for number in told]
     if rank := first_unlike(called):
         expected = "callbacks of all ranks to call the same of fit, evaluate and predict in a turn"
-        received = f"{called[0]} on rank 0, {called[rank]} on rank {rank}"
+        here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
+        received = f"{called[0]} on {here}, {called[rank]} on {there}"
         advice = "Give all ranks the callback, or let it call the model, which asks no rank."
         raise ValueError(refusal(expected, received, advice))
     return told

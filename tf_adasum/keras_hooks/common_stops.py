@@ -22,7 +22,6 @@ from keras.callbacks import (
 )
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.collectives.refusals import ranks_in_words
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.callback_turns import ranks_with
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
@@ -91,7 +90,7 @@ def _agree(call: calls.Call, callbacks: keras.callbacks.CallbackList) -> None:
         return
     call.model.__dict__[attribute] = True
     if call.communicator.rank == 0 and len(ranks) < call.communicator.size:
-        said = ranks_in_words(ranks)
+        said = call.communicator.in_words(*ranks)
         _log.warning("%s ends here on all ranks: %s set %s.", call.name, said, attribute)
 
 

@@ -57,23 +57,19 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
         return
     if rank := first_unlike(digests):
         _log.warning(
-            "%s: rank %d was given other arrays than rank 0. Each rank takes its share of every "
+            "%s: %s was given other arrays than %s. Each rank takes its share of every "
             "batch from its own, so that rows of all others are left out, or come twice. Give all "
             "ranks the same arrays (seed what shuffles or splits them), or rows of their own as "
             "tf.data with AutoShardPolicy.OFF.",
-            name,
-            rank,
+            *(name, communicator.in_words(rank), communicator.in_words(0)),
         )
     elif rank := first_unlike(sizes):
         _log.warning(
-            "%s: rank %d was given batch_size=%s, and rank 0 batch_size=%s. Each rank takes its "
+            "%s: %s was given batch_size=%s, and %s batch_size=%s. Each rank takes its "
             "share of every batch of its own size, so that some rows are left out, and others come "
             "twice. Give all ranks the batch size of all together; AdasumStrategy(batch_share=) "
             "gives ranks unlike parts of it.",
-            name,
-            rank,
-            sizes[rank],
-            sizes[0],
+            *(name, communicator.in_words(rank), sizes[rank], communicator.in_words(0), sizes[0]),
         )
 
 

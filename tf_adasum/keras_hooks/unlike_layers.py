@@ -85,7 +85,8 @@ def refusal_of(setting: str, call: calls.Call) -> str | None:
     unlike = [rank for rank, theirs in enumerate(of_ranks) if not _is_close(theirs, of_ranks[0])]
     if not unlike:
         return None
-    texts = [f"{of_ranks[rank]['text']} on rank {rank}" for rank in (0, unlike[0])]
+    name_of = call.communicator.in_words
+    texts = [f"{of_ranks[rank]['text']} on {name_of(rank)}" for rank in (0, unlike[0])]
     return refusal(expected, ", ".join(texts), _ADAPT)
 
 
@@ -102,7 +103,8 @@ def _unlike_order(call: calls.Call) -> str | None:
     if len(first) != len(other):
         return None
     place = next(i for i, pair in enumerate(zip(first, other)) if pair[0] != pair[1])
-    return f"{first[place]} on rank 0, {other[place]} on rank {rank}, as number {place + 1}"
+    here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
+    return f"{first[place]} on {here}, {other[place]} on {there}, as number {place + 1}"
 
 
 def _gathered(own: object, call: calls.Call) -> list:

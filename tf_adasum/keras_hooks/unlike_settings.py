@@ -46,7 +46,8 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
-            received = f"{of_ranks[0]} on rank 0, {of_ranks[rank]} on rank {rank}"
+            here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
+            received = f"{of_ranks[0]} on {here}, {of_ranks[rank]} on {there}"
             line = _refusal(call.name, setting, received)
             if unlike_layers.is_of_layers(setting):
                 line = unlike_layers.refusal_of(setting, call)

@@ -20,6 +20,7 @@ from keras.src.backend.tensorflow import trainer as keras_trainer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 
 from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
@@ -129,10 +130,12 @@ def _of_all_ranks(outputs, rows: Sequence[int], communicator, numbers: ReplicaNu
     ]
     if None in everybodys:
         raise ValueError(
-            f"rank {communicator.rank}: Expected as many rows of output as of input, or a multiple "
-            "of them, to put those of several replicas or steps of a rank in order. Received: "
-            f"{[tuple(leaf.shape) for leaf in leaves]}, where rows of input are {sum(rows)}. "
-            "Predict with one device per rank and steps_per_execution=1"
+            refusal(
+                "as many rows of output as of input, or a multiple of them, to put those of "
+                "several replicas or steps of a rank in order",
+                f"{[tuple(leaf.shape) for leaf in leaves]}, where rows of input are {sum(rows)}",
+                "Predict with one device per rank and steps_per_execution=1.",
+            )
         )
     order = _in_order(len(rows) // numbers.counts[communicator.rank], numbers)
     whole = [

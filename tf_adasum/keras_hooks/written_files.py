@@ -161,7 +161,12 @@ def _tell(files: _Files, name: str, mark: _Mark) -> None:
 def _receive() -> None:
     with _lock:
         for sender, message in world().mailbox.receive():
-            _told[sender, message["key"], message["name"]] = tuple(message["mark"])
+            key, name, mark = message["key"], message["name"], tuple(message["mark"])
+            if not name:  # the end of a turn, which answers for all that was saved before it
+                for told in [told for told in _told if told[:2] == (sender, key)]:
+                    if _told[told] <= mark:
+                        del _told[told]
+            _told[sender, key, name] = mark
 
 
 def _wait_before(owner: object, name: str, place: int) -> None:
@@ -187,7 +192,7 @@ def _wait_for(path: str) -> None:
         if time.monotonic() > end:
             received = f"nothing of it for {seconds:g} s ({_LIMIT_VARIABLE})"
             advice = "Let callbacks of all ranks save alike, and exceptions rise on all of them."
-            expected = f"rank 0 to save {path!r}, as this rank's callbacks did"
+            expected = f"rank {left.files.world_ranks[0]} to save {path!r}, as callbacks did here"
             raise TimeoutError(refusal(expected, received, advice))
         time.sleep(_LOOK_EVERY_SECONDS)
         _receive()

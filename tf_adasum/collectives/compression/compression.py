@@ -21,6 +21,15 @@ class Compression:
 
     Args:
         least_elements: tensors of fewer elements travel as they are, and so do integers.
+
+    Raises:
+        ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> isinstance(adasum.compression.Sign(), adasum.compression.Compression)
+        True
     """
 
     least_elements: int = dataclasses.field(default=LEAST_ELEMENTS, kw_only=True)

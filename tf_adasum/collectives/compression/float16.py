@@ -17,6 +17,10 @@ class Float16(Compression):
     Args:
         least_elements: tensors of fewer elements travel as they are.
 
+    Raises:
+        ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
+
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
         >>> gradient = tf.ones([2000])

@@ -15,6 +15,10 @@ class Identity(Compression):
     Args:
         least_elements: tensors of fewer elements travel as they are.
 
+    Raises:
+        ValueError: a setting is out of its range.
+        TypeError: a setting is of another type.
+
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
         >>> gradient = tf.ones([2000])

@@ -17,6 +17,9 @@ class SimulatedState:
         inputs: one list per rank, as `simulate` will get them; only shapes and dtypes count.
         compression: as `simulate` will get it.
 
+    Raises:
+        TypeError: `compression` is no codec.
+
     Example:
         >>> import numpy as np, tf_adasum as adasum
         >>> inputs = [[np.ones(2000)], [np.ones(2000)]]

@@ -24,6 +24,9 @@ class State(tf.Module):
         compression: as `allreduce` will get it.
         communicator: as `allreduce` will get it.
 
+    Raises:
+        TypeError: `compression` is no codec.
+
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
         >>> gradients = [tf.ones([2000])]
