@@ -167,15 +167,17 @@ def test_fit_leaves_ranks_the_seeds_that_they_have():
 
 
 @local_replicas
-def test_pipelines_with_seeds_of_their_own_are_refused_on_all_ranks(num_local, caplog):
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_pipelines_with_seeds_of_their_own_are_refused_on_all_ranks(is_seeded, num_local):
     replicas = strategy(num_local)
-    seed_by_rank()
+    seed_by_rank() if is_seeded else tf.random.set_seed(None)
     data = of_tf_data(3 * replicas.num_replicas_in_sync)
     if world().size == 1:
         check_seen_once(replicas, data)
         return
     model, _ = counting_model(replicas)
-    with pytest.raises(ValueError, match="rank 1 shuffles it by seeds of its own"):
+    told = "rank 1 shuffles it by seeds of its own" if is_seeded else "no seed on any rank: "
+    with pytest.raises(ValueError, match=told):
         model.fit(**data, verbose=0)
     # What no share hangs on may differ: a shuffle in a pipeline that is not sharded.
     options = tf.data.Options()
