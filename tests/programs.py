@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 ADASUMRUN = [sys.executable, "-m", "adasumrun"]
+# In the shell of a rank, by Open MPI's launcher or by Hydra (MPICH, Intel MPI).
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+SIZE = "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ def _started(folder, ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_starts_the_ranks(ranks):
-    done = _shell(ranks, "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE")
+    done = _shell(ranks, f"echo rank {programs.RANK} of {programs.SIZE}")
     assert done.returncode == 0, done.stderr
     lines = sorted(done.stdout.splitlines())
     assert lines == [f"rank {rank} of {ranks}" for rank in range(ranks)]
@@ -57,12 +57,12 @@ def test_shares_of_the_host_file_reach_the_strategies(tmp_path):
 
 
 def test_exit_code_is_that_of_the_rank_that_failed():
-    done = _shell(3, "[ $OMPI_COMM_WORLD_RANK != 2 ] || exit 7; sleep 600")
+    done = _shell(3, f"[ {programs.RANK} != 2 ] || exit 7; sleep 600")
     assert done.returncode == 7
 
 
 def test_exit_code_of_a_rank_ended_by_a_signal():
-    done = _shell(2, "[ $OMPI_COMM_WORLD_RANK != 1 ] || kill -9 $$; sleep 600")
+    done = _shell(2, f"[ {programs.RANK} != 1 ] || kill -9 $$; sleep 600")
     assert done.returncode == 128 + signal.SIGKILL
 
 
@@ -77,7 +77,7 @@ def test_timeout_ends_all_ranks():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_all_ranks(number, tmp_path):
     mark = str(uuid.uuid4())
-    script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
+    script = f"touch {tmp_path}/{programs.RANK}; sleep 600; : {mark}"
     started = programs.start([*programs.ADASUMRUN, "-np", "3", "sh", "-c", script])
     _started(tmp_path, 3)
     started.send_signal(number)
@@ -87,7 +87,7 @@ def test_signal_ends_all_ranks(number, tmp_path):
 
 def test_ranks_end_with_a_killed_launcher(tmp_path):
     mark = str(uuid.uuid4())
-    script = f"touch {tmp_path}/$OMPI_COMM_WORLD_RANK; sleep 600; : {mark}"
+    script = f"touch {tmp_path}/{programs.RANK}; sleep 600; : {mark}"
     started = programs.start([*programs.ADASUMRUN, "-np", "2", "sh", "-c", script])
     _started(tmp_path, 2)
     started.kill()
@@ -136,7 +136,7 @@ def test_every_job_has_a_folder_of_its_own(tmp_path):
 
 
 def test_rank_0_gets_the_input_if_asked_for():
-    ranks = ("-np", "3", "sh", "-c", "read line; echo $OMPI_COMM_WORLD_RANK $line")
+    ranks = ("-np", "3", "sh", "-c", f"read line; echo {programs.RANK} $line")
     done = _redirected('echo hello | "$@"', "--timeout=30", "--stdin=0", *ranks)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n")) == ["", "0 hello", "1", "2"]

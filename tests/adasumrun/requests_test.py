@@ -40,7 +40,7 @@ sys.exit(0 if how == "done" else requests.EXIT_CODE)
 
 
 # Ranks of this host are known by their environment; without it they are taken for others'.
-START = 'export RANK=$OMPI_COMM_WORLD_RANK; exec "$@"'
+START = f'export RANK={programs.RANK}; exec "$@"'
 START_ELSEWHERE = f"{START.replace('exec', 'unset OMPI_COMM_WORLD_RANK PMI_RANK; exec')}"
 
 

@@ -16,7 +16,7 @@ from tests import programs
 
 LIMIT_SECONDS = 100
 RESTARTS = "$TF_ADASUM_RESTARTS"
-RANK = "$OMPI_COMM_WORLD_RANK"
+RANK = programs.RANK
 
 
 def _shell(ranks, script, *options):
@@ -137,7 +137,7 @@ def test_a_host_that_does_not_answer_is_left_out(tmp_path, lost, least, code):
     agent.chmod(0o755)
     mark = str(uuid.uuid4())
     lost = f"if [ {RANK}/{RESTARTS} = 2/0 ]; then touch {tmp_path}/down; {lost}; fi"
-    script = f": {mark}; {lost}; [ {RESTARTS} != 0 ] || sleep 600; echo of $OMPI_COMM_WORLD_SIZE"
+    script = f": {mark}; {lost}; [ {RESTARTS} != 0 ] || sleep 600; echo of {programs.SIZE}"
     least = [f"--min-ranks={least}"] if least else []
     hosts = ["-H", "localhost:2,elsewhere:1", f"--mpi-args=--prtemca plm_ssh_agent {agent}"]
     done = _shell(3, script, "--max-restarts=2", *least, *hosts)

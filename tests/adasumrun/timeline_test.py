@@ -108,9 +108,10 @@ def test_killed_ranks_leave_what_they_had(tmp_path):
 
 HEADER = '{"traceEvents":[\n'
 # Of what ranks leave: rank 0's disk was full from the start.
-WRITE = """
-[ $OMPI_COMM_WORLD_RANK = 0 ] || text='{"traceEvents": [{"name": "mine"}]}'
-printf "$text" >"$TF_ADASUM_TIMELINE.rank$OMPI_COMM_WORLD_RANK.0"
+WRITE = f"""
+rank={programs.RANK}
+[ $rank = 0 ] || text='{{"traceEvents": [{{"name": "mine"}}]}}'
+printf "$text" >"$TF_ADASUM_TIMELINE.rank$rank.0"
 """
 
 

@@ -15,7 +15,8 @@ RANK_1_WAITS_SECONDS = 10
 # The loopback device, as between hosts: within one, MPI copies a message at one go.
 PROGRAM = """
 import os, sys, time
-rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+from adasumrun import job
+rank = int(job.rank())
 os.environ["TF_ADASUM_TIMEOUT_SECONDS"] = sys.argv[2 + rank]
 import numpy as np
 import tensorflow as tf

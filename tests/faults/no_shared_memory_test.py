@@ -10,7 +10,7 @@ LIMIT_SECONDS = 250
 # Rank 1 is what a container with processes of its own is, or a process that nobody may trace. Root
 # may trace all, unless it gives that up.
 REFUSALS = {
-    "namespace": '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || prefix="unshare --pid --fork --mount-proc"',
+    "namespace": f'[ {programs.RANK} = 0 ] || prefix="unshare --pid --fork --mount-proc"',
     "hardened": 'prefix="setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace"',
 }
 PROGRAM = """

@@ -31,9 +31,10 @@ LIMIT_SECONDS = 200
 
 PROGRAM = """
 import os, signal, sys, threading, time
+from adasumrun import job
 
 folder, point, end, victim = sys.argv[1:]
-rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+rank = int(job.rank())
 
 def note(name):
     hidden = f"{folder}/.{name}.{rank}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from adasumrun import job
+
 # Before the world is made: ranks with equal hosts are beside each other.
-os.environ["TF_ADASUM_HOST"] = f"host{int(os.environ['OMPI_COMM_WORLD_RANK']) // 2}"
+os.environ["TF_ADASUM_HOST"] = f"host{int(job.rank()) // 2}"
 
 import keras
 import numpy as np
