@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         surroundings.complete(os.environ)
         inputs.check(options)
         path = mpirun.find()
-        if mpirun.opens_input(path, options):
+        if mpirun.opens_input(options):
             inputs.check_opened()
     except mpirun.LaunchError as error:
         say(str(error))
@@ -102,7 +102,7 @@ def _start(
         obstacle = preload.obstacle(environment)
         if obstacle is not None:
             say(f"ranks on this host keep their tensors outside of shared memory: {obstacle}")
-    gets_input = options.stdin != "none" and not mpirun.opens_input(path, options)
+    gets_input = options.stdin != "none" and not mpirun.opens_input(options)
     with surroundings.temporary_folder() as folder:
         if ranks_here is not None:
             environment.setdefault(mpirun.FOLDER_VARIABLE, folder)

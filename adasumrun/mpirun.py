@@ -37,14 +37,18 @@ _OPENMPI_PREFIXES = ("PRTE_MCA_", "OMPI_MCA_")  # Open MPI 5, and 4
 NO_DAEMON_CODE = 255
 
 # Hydra gives ranks other than 0 an input that never ends, and has no option about it. Each rank
-# becomes its program through a shell that gives it what --stdin says.
+# becomes its program through a shell that gives it what --stdin says. What rank 0 is slow to read
+# Hydra refuses to hold.
 HYDRA_INPUTS = {
     "none": 'exec "$0" "$@" </dev/null',
     "0": '[ "$PMI_RANK" = 0 ] || exec </dev/null; exec "$0" "$@"',
 }
 # Open MPI never tells a rank that the input has ended. On its launcher's host, rank 0 opens the
 # launcher's input by itself.
-_OPENED_INPUT = '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || exec </proc/%d/fd/0 || exit 1; exec "$0" "$@"'
+_OPENED_INPUT = (
+    '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && input=/proc/%d/fd/0 || input=/dev/null; '
+    'exec <$input || exit 1; exec "$0" "$@"'
+)
 
 # Where Open MPI 5's mpirun keeps the files of a job, named by its process id: one that finds those
 # of a killed mpirun, whose number it has got, starts nothing.
@@ -108,7 +112,7 @@ def command_line(
     if family == "openmpi":
         # Without it a rank with all its TensorFlow threads is pinned to one core.
         command += ["--bind-to", "none"]
-        command += ["--stdin", "none" if opens_input(mpirun, options) else options.stdin]
+        command += ["--stdin", "none" if opens_input(options) else options.stdin]
         if hosts.oversubscribed(options.np, options.hosts):
             command.append("--oversubscribe")
         if options.hosts or hosts.scheduler() or names_hosts(options):
@@ -117,10 +121,10 @@ def command_line(
     else:
         command += ["-bind-to", "none"]
     command += shlex.split(options.mpi_args)
-    if family == "hydra":
-        command += ["sh", "-c", HYDRA_INPUTS[options.stdin]]
-    elif opens_input(mpirun, options):
+    if opens_input(options):
         command += ["sh", "-c", _OPENED_INPUT % os.getpid()]
+    elif family == "hydra":
+        command += ["sh", "-c", HYDRA_INPUTS[options.stdin]]
     if number_here(options) is None:
         # Each rank has its host's numbers, whatever mpirun makes of the hosts.
         command += [sys.executable, "-m", "adasumrun.rank_threads"]
@@ -129,10 +133,9 @@ def command_line(
     return command + _kept(_program(options.program, number_here(options) is not None))
 
 
-def opens_input(mpirun: str, options: argparse.Namespace) -> bool:
+def opens_input(options: argparse.Namespace) -> bool:
     """Whether rank 0 opens the launcher's input, which mpirun does not get then."""
-    is_here = number_here(options) is not None
-    return options.stdin == "0" and is_here and family_of(mpirun) == "openmpi"
+    return options.stdin == "0" and number_here(options) is not None
 
 
 def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:
@@ -156,7 +159,7 @@ def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:
         numbers = hosts.shares_of_ranks(options.np, options.hosts, shares)
     except ValueError as error:
         raise LaunchError(str(error)) from error
-    return ",".join(f"{number:.17g}" for number in numbers)
+    return ",".join(repr(number).removesuffix(".0") for number in numbers)
 
 
 def rank_environment(base: os._Environ | dict[str, str], ranks_here: int | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ ADASUMRUN = [sys.executable, "-m", "adasumrun"]
 # In the shell of a rank, by Open MPI's launcher or by Hydra (MPICH, Intel MPI).
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 SIZE = "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
+# How a job ends in which SIGKILL ended a rank: by Open MPI's launcher, and by Hydra.
+KILLED = (128 + signal.SIGKILL, signal.SIGKILL)
 
 
 def environment(**variables: str) -> dict[str, str]:

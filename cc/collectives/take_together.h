@@ -13,7 +13,7 @@
 namespace adasum {
 
 // Collective. Calls `take` on every rank; throws ResourceExhausted on all, common, if it threw an
-// Error on one: "rank r: ", and the error's text between the two others.
+// Error on one, or had no memory: "rank r: ", and the error's text between the two others.
 void TakeTogether(Transport& transport, const std::function<void()>& take,
                   const std::string& before, const std::string& behind);
 

@@ -112,8 +112,8 @@ DeviceTransport::RemoteAddress DeviceTransport::AddressOf(const PeerPath& path,
   if (path.kind == PeerPath::kThisProcess) return address;
   const ExportedBuffer& buffer = exchanges_->buffer;
   if (!buffer.Holds(send.bytes, send.num_bytes) || !buffer.has_handle()) {
-    throw Error(ErrorCode::kInternal, "Expected bytes of the exported workspace for rank " +
-                                          std::to_string(send.peer) +
+    throw Error(ErrorCode::kInternal, "Expected bytes of the exported workspace for " +
+                                          RankName(send.peer) +
                                           ". Received: others. TF_ADASUM_CUDA_IPC=0 does without.");
   }
   address.buffer = buffer.handle();

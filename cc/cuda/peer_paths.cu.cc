@@ -96,7 +96,7 @@ void PeerPaths::AgreeWith(int peer, Transport& wire, ExportedBuffer* buffer) {
   const Description mine = Describe(buffer, wire, peer);
   Description theirs{};
   wire.SendRecv({peer, &mine, sizeof(mine)}, {peer, &theirs, sizeof(theirs)});
-  const int32_t found = Try(mine, theirs, wire.rank());
+  const int32_t found = Try(mine, theirs, wire.WorldRank(wire.rank()));
   int32_t they_found = PeerPath::kStaged;
   wire.SendRecv({peer, &found, sizeof(found)}, {peer, &they_found, sizeof(they_found)});
   path.kind = found == they_found ? static_cast<PeerPath::Kind>(found) : PeerPath::kStaged;
@@ -126,7 +126,7 @@ PeerPaths::Description PeerPaths::Describe(ExportedBuffer* buffer, const Transpo
   try {
     uint64_t* probe = static_cast<uint64_t*>(probe_.Get(sizeof(token_)));
     *probe = token_;
-    Move(buffer->Get(sizeof(token_)), probe, cudaMemcpyHostToDevice, wire.rank());
+    Move(buffer->Get(sizeof(token_)), probe, cudaMemcpyHostToDevice, wire.WorldRank(wire.rank()));
     mine.is_exported = buffer->has_handle();
     mine.buffer = buffer->handle();
   } catch (const Error&) {

@@ -235,8 +235,8 @@ void Communicator::Execute(const Decision& decision) {
       error = CarryOut(request, decision.enclosed);
     }
   } catch (const std::exception& exception) {  // no memory for a name
-    Conclude(request, Error(ErrorCode::kInternal, exception.what()));
-    throw;
+    error = Error(ErrorCode::kInternal, exception.what());
+    FailAll(*error);
   }
   Conclude(request, error);
 }

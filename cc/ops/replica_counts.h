@@ -30,7 +30,7 @@ class ReplicaCounts {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", communicator.world_rank(),
         ": Expected the number of replicas, 1 at least, of each of ", communicator.size(),
-        " ranks, with ", num_replicas, " for rank ", communicator.rank(), ". Received: [",
+        " ranks, with ", num_replicas, " for rank ", communicator.world_rank(), ". Received: [",
         absl::StrJoin(counts_, ", "), "]. Pass the numbers of all ranks on each."));
   }
 

@@ -49,9 +49,10 @@ std::string Connect(const Ends& ends, const std::vector<std::string>& addresses,
 }
 
 // Rank 0 says it once in a process; the communicators that come after it mostly fare alike.
-void Tell(const Transport& ranks, int of_rank, const std::string& why) {
+void Tell(const Transport& ranks, int of_rank, std::string why) {
   static std::atomic<bool> is_told{false};
   if (is_told.exchange(true) || ranks.rank() != 0) return;
+  if (!why.empty() && why.back() == '.') why.pop_back();
   const std::string line =
       "tf_adasum: " + ranks.RankName(0) +
       ": ranks of a host use MPI, since they can't share memory: " + ranks.RankName(of_rank) +

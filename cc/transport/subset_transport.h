@@ -27,7 +27,7 @@ class SubsetTransport : public Transport {
     auto self = std::find(members_.begin(), members_.end(), all_->rank());
     if (self == members_.end()) {
       throw Error(ErrorCode::kInternal,
-                  "Expected a group of ranks to have rank " + std::to_string(all_->rank()));
+                  "Expected a group of ranks to have " + all_->RankName(all_->rank()));
     }
     rank_ = static_cast<int>(self - members_.begin());
     if (workspaces == Workspaces::kAsInAll) {

@@ -48,7 +48,7 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
       throw Error(ErrorCode::kDeadlineExceeded,
                   "Waited " + InSeconds(waits_.timeouts.silence_seconds) +
                       " for another replica of this process, leaf " + std::to_string(from) +
-                      ". A longer limit is set by TF_ADASUM_TIMEOUT_SECONDS.");
+                      ". Look at what it does, or set a longer TF_ADASUM_TIMEOUT_SECONDS.");
     }
   }
 }

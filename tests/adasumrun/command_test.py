@@ -123,21 +123,37 @@ def test_hydra_has_its_own_words(monkeypatch):
     ("words", "rank", "expected"),
     [((), "0", ""), ((), "1", ""), (("--stdin=0",), "0", "hello"), (("--stdin=0",), "1", "")],
 )
-def test_hydras_ranks_get_their_input_by_a_shell(monkeypatch, words, rank, expected):
+def test_hydras_ranks_get_their_input_by_a_shell(monkeypatch, tmp_path, words, rank, expected):
+    (tmp_path / "input").write_text("hello")
     command = _command(
         monkeypatch, "hydra", "-np", "2", *words, "sh", "-c", 'cat; echo "$1"', "x", "a b"
     )
-    own = command[command.index("sh") :]
+    launchers = f"/proc/{os.getpid()}/fd/0"
+    own = [word.replace(launchers, f"{tmp_path}/input") for word in command[command.index("sh") :]]
+    assert _said_by_rank(rank, own) == expected + "a b\n"
+
+
+@pytest.mark.parametrize(
+    ("stdin", "rank", "expected"), [("none", "0", ""), ("0", "0", "hello"), ("0", "1", "")]
+)
+def test_hydras_ranks_elsewhere_get_what_mpirun_hands_on(monkeypatch, stdin, rank, expected):
+    command = _command(monkeypatch, "hydra", "-np", "2", "-H", "a,b", f"--stdin={stdin}", "cat")
+    own = command[command.index("sh") : command.index(RANK_THREADS[0])]
+    assert _said_by_rank(rank, [*own, "cat"]) == expected
+
+
+def _said_by_rank(rank, command):
+    """What a command says as a rank of Hydra's, with "hello" for input."""
     done = subprocess.run(
-        own,
+        command,
         env={**os.environ, "PMI_RANK": rank},
         input="hello",
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
+        check=True,
     )
-    assert (done.returncode, done.stdout) == (0, expected + "a b\n")
+    return done.stdout
 
 
 def test_a_terminal_is_no_input(monkeypatch):

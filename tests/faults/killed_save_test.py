@@ -1,7 +1,6 @@
 """Rank 0 is killed while Keras' own ModelCheckpoint writes: the save before is whole."""
 
 import os
-import signal
 import sys
 import zipfile
 
@@ -44,7 +43,7 @@ def test_a_killed_save_leaves_the_one_before(tmp_path, name):
     program.write_text(PROGRAM)
     launcher = [*programs.ADASUMRUN, "-np", "2", "--timeout", "100", sys.executable]
     run = programs.run([*launcher, str(program), str(folder / name)], LIMIT_SECONDS)
-    assert run.returncode == 128 + signal.SIGKILL, run.stderr
+    assert run.returncode in programs.KILLED, run.stderr
     if name.endswith(".h5"):
         with h5py.File(folder / name) as file:
             assert file["layers/dense/vars/0"][()].shape == (4, 200)

@@ -181,6 +181,27 @@ def test_a_metric_that_keeps_something_by_itself():
     assert model.evaluate(**data, return_dict=True)["own"] == 1 + LAST / 2
 
 
+class Rows(keras.metrics.Sum):
+    """What it returns is a variable, which plain Keras reads."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(keras.ops.ones_like(y_true[:, 0]))
+
+    def result(self):
+        return self.total.value
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_a_metric_that_returns_its_variable(num_local):
+    with strategy(num_local).scope():
+        model = small_model()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse", metrics=[Rows("rows")])
+    data = data_of(model)
+    rows = len(data["x"])
+    assert model.fit(**data, epochs=2).history["rows"] == [rows, rows]
+    assert model.evaluate(**data, return_dict=True)["rows"] == rows
+
+
 @pytest.mark.parametrize("num_local", LOCAL[-1:])
 def test_one_rank_reads_metrics_in_callbacks(num_local):
     """It gets its own; the others do not wait, and logs are those of all."""

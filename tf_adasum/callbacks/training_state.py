@@ -100,7 +100,7 @@ def save_training(
                 failure = str(error)
     failure = _of_rank_0(model, failure, "whether a backup was written")
     if failure:
-        received = f"{failure}; what was saved there before is left as it was"
+        received = f"{failure.rstrip('.')}; what was saved there before is left as it was"
         advice = "Make room for it or give another backup_dir."
         raise OSError(refusal(f"to write {path} on {_root(model)}", received, advice))
 

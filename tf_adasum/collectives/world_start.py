@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 
 from adasumrun import job
 from tf_adasum.collectives import native, stalls
 from tf_adasum.collectives.mailbox import Mailbox
 from tf_adasum.collectives.refusals import refusal
+
+_SECONDS_TO_PASS_ON = 0.3
 
 
 def connect():
@@ -80,6 +83,8 @@ def _abort_on_uncaught_exception(mpi) -> None:
             return  # a forked child, whose parent goes on
         sys.stdout.flush()
         sys.stderr.flush()
+        # MPICH's launcher drops what it has not passed on when it hears of the end.
+        time.sleep(_SECONDS_TO_PASS_ON)
         mpi.COMM_WORLD.Abort(1)
 
     sys.excepthook = hook

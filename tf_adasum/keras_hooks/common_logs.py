@@ -27,7 +27,7 @@ def install() -> None:
 
     @functools.wraps(original)
     def get_common(self, logs):
-        result = _of_metrics(self, logs, original)
+        result = keras.tree.map_structure(_read, _of_metrics(self, logs, original))
         call = calls.current()
         if call is None or call.model is not self or call.in_turn or call.communicator is None:
             return result
@@ -56,6 +56,12 @@ def _of_metrics(model: keras.Model, logs, original):
         flat |= value if isinstance(value, dict) else {name: value}
     result = original(model, flat)
     return logs if result is flat else result
+
+
+def _read(value):
+    """The value of a variable, which a metric's `result()` may return as it is."""
+    # An exchange where replicas keep parts of it, to which all ranks come.
+    return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
 
 
 def _averaged(logs, call: calls.Call):
