@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -84,10 +85,14 @@ void ForEachTask(int64_t num_tasks, int num_helpers, const LendThread& lend,
   }
   auto tasks = std::make_shared<Tasks>(num_tasks, &task);
   for (int64_t i = 0; i < std::min<int64_t>(num_helpers, num_tasks - 1); ++i) {
-    lend([tasks] {
-      DefaultFloats floats;
-      tasks->Work();
-    });
+    try {
+      lend([tasks] {
+        DefaultFloats floats;
+        tasks->Work();
+      });
+    } catch (const std::bad_alloc&) {
+      break;  // those that were lent may have begun: the caller stays, and does what they don't
+    }
   }
   tasks->Work();
   // Those that others have begun: a few microseconds of arithmetic each.

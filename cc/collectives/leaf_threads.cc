@@ -56,7 +56,7 @@ void LeafThreads::AwaitOthers() {
   // Only the caller's thread hears of a Ctrl-C.
   while (!finished_.wait_for(lock, kLook, [this] { return num_running_ == 0; })) {
     lock.unlock();
-    if (IsInterrupted()) Fail(std::make_exception_ptr(InterruptedError()));
+    if (IsInterrupted()) Fail(std::make_exception_ptr(InterruptedError()), true);
     lock.lock();
   }
 }
@@ -80,15 +80,18 @@ void LeafThreads::Run(int leaf) {
   DefaultFloats floats;  // whoever made the thread, or calls
   try {
     (*body_)(leaf);
+  } catch (const Error& error) {
+    Fail(std::current_exception(), error.code() == ErrorCode::kInterrupted);
   } catch (...) {
-    Fail(std::current_exception());
+    Fail(std::current_exception(), false);
   }
 }
 
-void LeafThreads::Fail(std::exception_ptr error) {
+void LeafThreads::Fail(std::exception_ptr error, bool is_interrupt) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!first_) first_ = std::move(error);
+    // A Ctrl-C that was taken here is nobody else's to raise.
+    if (!first_ || is_interrupt) first_ = std::move(error);
     waits_.cancellation.SetLeafFailed(true);
   }
   hub_->Wake();

@@ -30,7 +30,7 @@ class LeafThreads {
 
   // Calls body(leaf) for each leaf of `hub` at the same time, the first on this thread, and returns
   // when all have. If one throws, the waits of the others end, and that first exception is thrown
-  // here. After Grow; by one thread at a time.
+  // here, or InterruptedError if the user interrupted one. After Grow; by one thread at a time.
   void ForEach(ThreadHub* hub, const std::function<void(int)>& body);
 
  private:
@@ -38,8 +38,8 @@ class LeafThreads {
   void Run(int leaf);
   // Returns when the other leaves have; if the user interrupts that, it is an error of this one.
   void AwaitOthers();
-  // A leaf's error: the others' waits end.
-  void Fail(std::exception_ptr error);
+  // A leaf's error, or that the user interrupted it: the others' waits end.
+  void Fail(std::exception_ptr error, bool is_interrupt);
 
   WaitControl& waits_;
   std::mutex mutex_;

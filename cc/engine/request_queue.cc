@@ -18,10 +18,11 @@ std::vector<RequestKey> RequestQueue::Keys() const {
 }
 
 Request RequestQueue::Take(size_t index) {
+  // First what may throw, for want of memory: the request is still here then, and fails with all.
+  taken_name_ = pending_[index].key.name();
   Request request = std::move(pending_[index]);
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
   is_under_way_ = true;
-  taken_name_ = request.key.name();
   taken_enqueued_ = request.enqueued;
   return request;
 }

@@ -30,7 +30,8 @@ class RequestQueue {
   const Request& first() const { return pending_.front(); }
   std::vector<RequestKey> Keys() const;
 
-  // Takes out the index-th of those that wait; it is under way until EndUnderWay.
+  // Takes out the index-th of those that wait; it is under way until EndUnderWay. A throw, for want
+  // of memory, leaves it where it is.
   Request Take(size_t index);
   void EndUnderWay() { is_under_way_ = false; }
   bool has_under_way() const { return is_under_way_; }

@@ -138,6 +138,20 @@ TEST(InterruptEndsTheWaitForOtherReplicas) {
   SetInterruptQuestion(nullptr);
 }
 
+// What it was asked for is Python's KeyboardInterrupt, which nobody else raises.
+TEST(InterruptIsHeardWhereAnotherReplicaFailedBefore) {
+  Ranks ranks(Wire::kThreads, 1, 3600, 3600);
+  const Ending ending = RunOnReplicas(ranks[0], 2, [&](int replica, Transport& transport) {
+    if (replica == 1) throw Error(ErrorCode::kUnavailable, "a peer has left");
+    try {
+      transport.PairwiseBarrier(1);
+    } catch (const Error&) {
+      throw InterruptedError();
+    }
+  });
+  CHECK_TRUE(Is(ending, ErrorCode::kInterrupted));
+}
+
 TEST(ThreadThatCannotBeHadIsAnError) {
   Ranks ranks(Wire::kSharedMemory, 2);
   CheckUsable(ranks, "before");

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <new>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "cc/arithmetic/cpu_arithmetic.h"
 #include "cc/arithmetic/helper_threads.h"
@@ -203,6 +206,22 @@ TEST(EveryTaskOnce) {
   std::vector<std::atomic<int>> counts(1000);
   ForEachTask(1000, 3, threads.Lend(), [&](int64_t i) { counts[i].fetch_add(1); });
   for (const auto& count : counts) CHECK_EQ(count.load(), 1);
+}
+
+TEST(HelpersThatNoMemoryIsLeftForAreDoneWithout) {
+  Threads threads;
+  const LendThread lend = threads.Lend();
+  int num_asked = 0;
+  std::vector<std::atomic<int>> counts(1000);
+  ForEachTask(
+      1000, 3,
+      [&](std::function<void()> work) {
+        if (++num_asked > 1) throw std::bad_alloc();
+        lend(std::move(work));
+      },
+      [&](int64_t i) { counts[i].fetch_add(1); });
+  for (const auto& count : counts) CHECK_EQ(count.load(), 1);
+  CHECK_EQ(num_asked, 2);
 }
 
 TEST(AFailureReachesTheCaller) {
