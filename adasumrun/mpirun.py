@@ -37,14 +37,13 @@ _OPENMPI_PREFIXES = ("PRTE_MCA_", "OMPI_MCA_")  # Open MPI 5, and 4
 NO_DAEMON_CODE = 255
 
 # Hydra gives ranks other than 0 an input that never ends, and has no option about it. Each rank
-# becomes its program through a shell that gives it what --stdin says. What rank 0 is slow to read
-# Hydra refuses to hold.
+# becomes its program through a shell that gives it what --stdin says.
 HYDRA_INPUTS = {
     "none": 'exec "$0" "$@" </dev/null',
     "0": '[ "$PMI_RANK" = 0 ] || exec </dev/null; exec "$0" "$@"',
 }
-# Open MPI never tells a rank that the input has ended. On its launcher's host, rank 0 opens the
-# launcher's input by itself.
+# Open MPI never tells a rank that the input has ended, and Hydra ends the job where rank 0 is slow
+# to read it. On the launcher's host, rank 0 opens the launcher's input by itself.
 _OPENED_INPUT = (
     '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && input=/proc/%d/fd/0 || input=/dev/null; '
     'exec <$input || exit 1; exec "$0" "$@"'

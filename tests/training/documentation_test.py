@@ -21,6 +21,7 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
         "collectives.allreduce",
         "collectives.allreduce_replicas",
         "collectives.allgather",
+        "collectives.as_array",
         "collectives.alltoall",
         "collectives.barrier",
         "collectives.communicator",

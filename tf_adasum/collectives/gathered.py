@@ -43,3 +43,21 @@ def gather_bytes(own: bytes, communicator: Communicator, name: str) -> list[byte
 def first_unlike(of_ranks: Sequence[Any]) -> int | None:
     """Returns the first rank whose value is not rank 0's; None if all are alike."""
     return next((rank for rank, value in enumerate(of_ranks) if value != of_ranks[0]), None)
+
+
+def in_words_of_two(first: Any, other: Any, rank: int, communicator: Communicator) -> str:
+    """Names in a message what rank 0 has, and what another one has.
+
+    Args:
+        first: what rank 0 has.
+        other: what `rank` has.
+        rank: the other one.
+        communicator: whose ranks they are; the message has their numbers in the world.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> from tf_adasum.collectives.gathered import in_words_of_two
+        >>> in_words_of_two(3, 4, adasum.size() - 1, adasum.world())
+        '3 on rank 0, 4 on rank 0'
+    """
+    return f"{first} on {communicator.in_words(0)}, {other} on {communicator.in_words(rank)}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_adasum.collectives import native, reductions
+from tf_adasum.collectives.as_array import as_array
 from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.compressed_simulation import simulate_compressed
 from tf_adasum.collectives.compression import Compression, SimulatedState
@@ -114,8 +115,7 @@ def _counts(leaves_per_host: Sequence[int], num_ranks: int) -> list[int]:
 
 def _plain(array) -> np.ndarray:
     """As the native code reads it: aligned, C-contiguous, in this machine's byte order."""
-    # NumPy 2.4 makes no array of a bfloat16 tensor without dimensions.
-    array = np.asarray(array.numpy() if hasattr(array, "numpy") else array)
+    array = as_array(array)
     dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     # Not ascontiguousarray, which makes vectors of scalars.
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.row_times import RowTimes
@@ -257,8 +257,7 @@ def check_alike(share: Any, communicator: Communicator) -> None:
     texts = gather_bytes(_whole_text(share).encode(), communicator, "batch_share")
     if rank := first_unlike(texts):
         first, other = (texts[each].decode()[:_MOST_CHARACTERS] for each in (0, rank))
-        here, there = communicator.in_words(0), communicator.in_words(rank)
-        received = f"{first} on {here}, {other} on {there}"
+        received = in_words_of_two(first, other, rank, communicator)
         advice = "Pass the shares of all ranks on each."
         raise ValueError(refusal("the same batch_share on all ranks", received, advice))
 

@@ -16,7 +16,7 @@ from tensorflow.python.data.ops import from_tensor_slices_op, map_op, shard_op, 
 from tensorflow.python.data.ops import options as options_lib
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.unlike_arrays import digest
@@ -110,9 +110,9 @@ def _shards(dataset: tf.data.Dataset) -> str:
 
 def _check_whole(of_ranks: Sequence[str], communicator: Communicator) -> None:
     if rank := first_unlike(of_ranks):
-        here, there = communicator.in_words(0), communicator.in_words(rank)
         expected = "the whole data on all ranks, since each takes its share of every batch"
-        received = f"{of_ranks[0] or 'none'} on {here}, {of_ranks[rank] or 'none'} on {there}"
+        first, other = (of_ranks[each] or "none" for each in (0, rank))
+        received = in_words_of_two(first, other, rank, communicator)
         advice = "Leave shard() out, or set options().experimental_distribute.auto_shard_policy to "
         raise ValueError(refusal(expected, received, advice + "OFF."))
 

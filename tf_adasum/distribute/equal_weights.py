@@ -150,12 +150,12 @@ class EqualWeights:
         """Gives all ranks rank 0's learning rates; no cause to end a training that is done."""
         broadcast_variables(rates, 0, self._communicator)
         if self._communicator.rank == 0:
+            name_of = self._communicator.in_words
             others = [rank for rank, row in enumerate(table) if (row != table[0]).any()]
             _log.warning(
                 "%s: %r differed on %s from %s's, with which all go on. Give all ranks the "
                 "same callbacks: unlike rates let ranks take unlike steps.",
-                *(when, rates[0].path, self._communicator.in_words(*others)),
-                self._communicator.in_words(0),
+                *(when, rates[0].path, name_of(*others), name_of(0)),
             )
 
     def _mend(self, model, variables, digests, rows, when) -> None:

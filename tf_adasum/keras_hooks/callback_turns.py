@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tf_adasum.collectives.gathered import first_unlike
+from tf_adasum.collectives.gathered import first_unlike, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls, written_files
 
@@ -53,8 +53,7 @@ def _told(call: calls.Call, mine: int) -> list[int]:
     called = [_CALLED.get(number, "none") for number in told]
     if rank := first_unlike(called):
         expected = "callbacks of all ranks to call the same of fit, evaluate and predict in a turn"
-        here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
-        received = f"{called[0]} on {here}, {called[rank]} on {there}"
+        received = in_words_of_two(called[0], called[rank], rank, call.communicator)
         advice = "Give all ranks the callback, or let it call the model, which asks no rank."
         raise ValueError(refusal(expected, received, advice))
     return told

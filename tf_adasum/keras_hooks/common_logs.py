@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from tf_adasum.collectives.as_array import as_array
 from tf_adasum.keras_hooks import calls, data_position
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -80,7 +81,6 @@ def _averaged(logs, call: calls.Call):
 
 def _number(value) -> np.ndarray | None:
     """A log's value as an array; None if it is no number."""
-    # NumPy 2.4 makes no array of a scalar tensor of bfloat16 itself.
-    array = np.asarray(value.numpy() if isinstance(value, tf.Tensor) else value)
+    array = as_array(value)
     is_number = array.dtype.kind in "fiub" or array.dtype == tf.bfloat16.as_numpy_dtype
     return array if is_number else None

@@ -18,7 +18,7 @@ import numpy as np
 from keras.layers import Discretization, IntegerLookup, Normalization, StringLookup
 from keras.src.layers.preprocessing.index_lookup import IndexLookup
 
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
 from tf_adasum.collectives.names import number_of, without_counters
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
@@ -85,9 +85,9 @@ def refusal_of(setting: str, call: calls.Call) -> str | None:
     unlike = [rank for rank, theirs in enumerate(of_ranks) if not _is_close(theirs, of_ranks[0])]
     if not unlike:
         return None
-    name_of = call.communicator.in_words
-    texts = [f"{of_ranks[rank]['text']} on {name_of(rank)}" for rank in (0, unlike[0])]
-    return refusal(expected, ", ".join(texts), _ADAPT)
+    first, other = (of_ranks[rank]["text"] for rank in (0, unlike[0]))
+    received = in_words_of_two(first, other, unlike[0], call.communicator)
+    return refusal(expected, received, _ADAPT)
 
 
 def _is_close(one: dict, other: dict) -> bool:
@@ -103,8 +103,8 @@ def _unlike_order(call: calls.Call) -> str | None:
     if len(first) != len(other):
         return None
     place = next(i for i, pair in enumerate(zip(first, other)) if pair[0] != pair[1])
-    here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
-    return f"{first[place]} on {here}, {other[place]} on {there}, as number {place + 1}"
+    told = in_words_of_two(first[place], other[place], rank, call.communicator)
+    return f"{told}, as number {place + 1}"
 
 
 def _gathered(own: object, call: calls.Call) -> list:

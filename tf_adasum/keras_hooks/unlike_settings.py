@@ -15,7 +15,7 @@ import keras
 import numpy as np
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes
+from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls, unlike_layers
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
@@ -46,8 +46,7 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
         if rank := first_unlike(of_ranks):
-            here, there = call.communicator.in_words(0), call.communicator.in_words(rank)
-            received = f"{of_ranks[0]} on {here}, {of_ranks[rank]} on {there}"
+            received = in_words_of_two(of_ranks[0], of_ranks[rank], rank, call.communicator)
             line = _refusal(call.name, setting, received)
             if unlike_layers.is_of_layers(setting):
                 line = unlike_layers.refusal_of(setting, call)

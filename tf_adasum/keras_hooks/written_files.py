@@ -137,18 +137,15 @@ def met(communicator: Communicator) -> None:
 
 
 def _know(communicator: Communicator) -> _Files:
-    """Learns which processes a group has; collective, once."""
+    """Learns by which key rank 0 names a group; collective, once."""
     if communicator in _of_groups:
         return _of_groups[communicator]
-    world_ranks, key = list(range(communicator.size)), 0
+    key = np.zeros(1, np.int64)
     if communicator is not world():
-        told = np.zeros(communicator.size + 1, np.int64)
-        told[communicator.rank] = world().rank
         if communicator.rank == 0:
-            told[-1] = next(_keys)
-        communicator.allreduce_arrays([told], "sum", "whose callbacks save")
-        *world_ranks, key = told.tolist()
-    _of_groups[communicator] = _Files(world_ranks, key)
+            key[0] = next(_keys)
+        communicator.allreduce_arrays([key], "sum", "whose callbacks save")
+    _of_groups[communicator] = _Files(communicator.world_ranks, int(key[0]))
     return _of_groups[communicator]
 
 

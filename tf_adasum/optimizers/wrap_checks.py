@@ -86,6 +86,13 @@ def _refuse_built(setting: str, optimizer) -> NoReturn:
     raise ValueError(refusal(expected, f"{optimizer.name!r}, built", advice))
 
 
+def _check_left(others: dict[str, bool], optimizer, expected: str, instead: str = "") -> None:
+    for setting, is_left in others.items():
+        if not is_left:
+            received = f"{setting}, too, for {optimizer.name!r}"
+            raise ValueError(refusal(expected, received, f"Leave out {setting}{instead}."))
+
+
 def check_sync(sync: object, optimizer, **others: bool) -> None:
     """Raises for what is no choice of `adasum.sync`, or does not go with the other settings.
 
@@ -101,11 +108,8 @@ def check_sync(sync: object, optimizer, **others: bool) -> None:
     """
     Sync.check(sync)
     name = type(sync).__name__
-    for setting, is_left in others.items():
-        if not is_left:
-            expected = f"sync={name} alone to decide what replicas exchange, and when"
-            received = f"{setting}, too, for {optimizer.name!r}"
-            raise ValueError(refusal(expected, received, f"Leave out {setting}."))
+    expected = f"sync={name} alone to decide what replicas exchange, and when"
+    _check_left(others, optimizer, expected)
     if optimizer.gradient_accumulation_steps:
         _refuse_accumulation(f"sync={name}", optimizer, "Leave out one of them.")
     if optimizer.built:
@@ -121,14 +125,8 @@ def check_unused(optimizer, **others: bool) -> None:
             left as it is.
     """
     others["gradient_accumulation_steps"] = not optimizer.gradient_accumulation_steps
-    for setting, is_left in others.items():
-        if not is_left:
-            expected = (
-                "replicas to meet in each call with unused_variables, and send values as they are"
-            )
-            received = f"{setting}, too, for {optimizer.name!r}"
-            advice = f"Leave out {setting} or unused_variables."
-            raise ValueError(refusal(expected, received, advice))
+    expected = "replicas to meet in each call with unused_variables, and send values as they are"
+    _check_left(others, optimizer, expected, " or unused_variables")
     if isinstance(optimizer, keras.optimizers.Adafactor):
         expected = "an optimizer that says what it keeps beside each variable, for unused_variables"
         received = f"{optimizer.name!r}, an Adafactor"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tf_adasum.collectives.as_array import as_array
 from tf_adasum.collectives.compression.compression import Compression, work_dtype
 from tf_adasum.collectives.compression.state import num_part_elements
 
@@ -43,7 +44,7 @@ def kept_kinds(
     inputs: Sequence[Sequence[np.ndarray]], compression: Compression
 ) -> tuple[Kinds, Kinds]:
     """The shapes and dtypes of each rank's residuals, and of those of its parts."""
-    arrays = [np.asarray(array) for array in inputs[0]] if inputs else []
+    arrays = [as_array(array) for array in inputs[0]] if inputs else []
     encoded = [a for a in arrays if compression.encodes_elements(a.size, a.dtype.name)]
     dtypes = [work_dtype(array.dtype.name) for array in encoded]
     parts = [(num_part_elements(array.size, len(inputs)),) for array in encoded]
