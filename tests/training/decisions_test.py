@@ -1,4 +1,4 @@
-"""What one rank decides or sees in `fit`, all do: stops, logs, rates; and metrics read alone."""
+"""What one rank decides or sees in `fit`, all do: stops, rates; and metrics read alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import tf_adasum
 from tests.training.replicas import (
     LOCAL,
     assert_equal_on_ranks,
+    data_of,
     everywhere,
-    examples,
     small_model,
     strategy,
 )
@@ -30,12 +30,6 @@ def compiled(num_local, kind=None, **settings):
         optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.01))
         model.compile(optimizer=optimizer, loss="mse", metrics=["mae"], **settings)
     return model
-
-
-def data_of(model, batches=4):
-    batch = 4 * model.distribute_strategy.num_replicas_in_sync
-    x, y = examples(batches * batch)
-    return {"x": x, "y": y, "batch_size": batch, "verbose": 0}
 
 
 class Counter(keras.callbacks.Callback):
@@ -163,45 +157,6 @@ def test_logs_of_a_train_step_are_averaged_and_decisions_common():
     assert rates[0][-1] < rates[0][0]
 
 
-class Forgetful(keras.metrics.Metric):
-    """Keeps what it saw where no replica and no rank adds it up."""
-
-    def update_state(self, *args, **kwargs):
-        pass
-
-    def result(self):
-        return 1.0 + world().rank
-
-
-def test_a_metric_that_keeps_something_by_itself():
-    with strategy(1).scope():
-        model = small_model()
-        model.compile(loss="mse", metrics=[Forgetful(name="own")])
-    data = data_of(model)
-    assert model.evaluate(**data, return_dict=True)["own"] == 1 + LAST / 2
-
-
-class Rows(keras.metrics.Sum):
-    """What it returns is a variable, which plain Keras reads."""
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        super().update_state(keras.ops.ones_like(y_true[:, 0]))
-
-    def result(self):
-        return self.total.value
-
-
-@pytest.mark.parametrize("num_local", LOCAL)
-def test_a_metric_that_returns_its_variable(num_local):
-    with strategy(num_local).scope():
-        model = small_model()
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse", metrics=[Rows("rows")])
-    data = data_of(model)
-    rows = len(data["x"])
-    assert model.fit(**data, epochs=2).history["rows"] == [rows, rows]
-    assert model.evaluate(**data, return_dict=True)["rows"] == rows
-
-
 @pytest.mark.parametrize("num_local", LOCAL[-1:])
 def test_one_rank_reads_metrics_in_callbacks(num_local):
     """It gets its own; the others do not wait, and logs are those of all."""
@@ -268,31 +223,3 @@ def test_no_message_in_the_midst_of_an_epoch_without_need(monkeypatch):
         assert (few, asked, many, asked_more) == (many, few + 2, few, few + 6)
         # May one stop? At the begin; at the epoch's begin and end; the logs; the last turn.
         assert few == 6
-
-
-class OfTheGuide(keras.Model):
-    """Keras' guide has a train_step return what each of `self.metrics` has."""
-
-    def train_step(self, data):
-        x, y = data
-        with tf.GradientTape() as tape:
-            predicted = self(x, training=True)
-            loss = self.compute_loss(y=y, y_pred=predicted)
-        gradients = tape.gradient(loss, self.trainable_variables)
-        self.optimizer.apply(gradients, self.trainable_variables)
-        for metric in self.metrics:
-            metric.update_state(*((loss,) if metric.name == "loss" else (y, predicted)))
-        return {metric.name: metric.result() for metric in self.metrics}
-
-
-@pytest.mark.parametrize("num_local", LOCAL)
-def test_metrics_in_the_logs_of_a_train_step_are_those_of_all_rows(num_local):
-    """Though replicas have unlike numbers of rows."""
-    with strategy(num_local).scope():
-        inputs = keras.Input((1,))
-        model = OfTheGuide(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(inputs))
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.0)), "mse", metrics=["mae"])
-    rows = 2 * model.distribute_strategy.num_replicas_in_sync + 1
-    y = np.arange(2 * rows, dtype=np.float32)[:, np.newaxis] ** 2
-    logs = model.fit(np.ones_like(y), y, batch_size=rows, shuffle=False, verbose=0).history
-    np.testing.assert_allclose(logs["mae"], [np.mean(y)], rtol=1e-6)

@@ -112,3 +112,10 @@ def shared_path(name: str) -> str:
 def barrier() -> None:
     """Returns when all ranks have come here."""
     tf_adasum.allreduce(tf.zeros([1]), "sum", name="test: barrier")
+
+
+def data_of(model: keras.Model, batches: int = 4) -> dict:
+    """Arguments of `fit` and `evaluate`: so many batches of four rows for each replica."""
+    batch = 4 * model.distribute_strategy.num_replicas_in_sync
+    x, y = examples(batches * batch)
+    return {"x": x, "y": y, "batch_size": batch, "verbose": 0}

@@ -73,10 +73,16 @@ def _averaged(logs, call: calls.Call):
     ends = np.cumsum([value.size for value in numbers])
     parts = iter(np.split(flat, ends[:-1]) if numbers else [])
     common = [
-        original if value is None else next(parts).reshape(value.shape).astype(value.dtype)
+        original if value is None else _like(original, value, next(parts))
         for original, value in zip(keras.tree.flatten(logs), values)
     ]
     return keras.tree.pack_sequence_as(logs, common)
+
+
+def _like(original, value: np.ndarray, mean: np.ndarray):
+    """The mean with the shape and dtype of a log's value; Python's number where that was one."""
+    mean = mean.reshape(value.shape).astype(value.dtype)
+    return mean.item() if isinstance(original, bool | int | float) else mean
 
 
 def _number(value) -> np.ndarray | None:
