@@ -25,6 +25,7 @@ from tf_adasum.distribute.divergence import DivergenceCheck
 from tf_adasum.distribute.encoded_plan import with_codecs
 from tf_adasum.distribute.equal_weights import EqualWeights
 from tf_adasum.distribute.extended import AdasumExtended
+from tf_adasum.distribute.own_values import OwnValues
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
 from tf_adasum.distribute.variables import native_variable, unique_id
@@ -145,6 +146,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         super().__init__(extended)
         self.equal_weights = EqualWeights(communicator)
         self.divergence_check = DivergenceCheck(communicator, check_every, numbers)
+        self.own_values = OwnValues(communicator, numbers)
         keras_hooks.install()
         if communicator.size > 1 and agree_on_seed(communicator):
             self.say_once(
