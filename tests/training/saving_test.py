@@ -25,6 +25,8 @@ from tests.training.replicas import (
 )
 from tf_adasum.collectives.communicator import world
 
+LAST = world().size - 1
+
 
 def compiled(num_local, *extra, mode="gradient"):
     with strategy(num_local).scope():
@@ -122,3 +124,53 @@ def test_files_load_without_ranks_and_without_tf_adasum(num_local):
                     assert told["steps"] == 2
                     np.testing.assert_array_equal(np.float32(told["slot"]), slot, err_msg=name)
     barrier()
+
+
+class Slow(keras.layers.Layer):
+    """Lets others act in the midst of a save."""
+
+    in_midst = staticmethod(lambda: None)
+
+    def save_own_variables(self, store):
+        Slow.in_midst()
+        super().save_own_variables(store)
+
+
+@pytest.mark.parametrize("kind", ["keras", "weights.h5"])
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_ranks_that_save_under_one_path_leave_whole_files(kind, num_local, monkeypatch):
+    """Another rank's `model.save` at the end of a program does not empty what one loads."""
+    with strategy(num_local).scope():
+        model = small_model(Slow())
+    path = shared_path(f"one.{kind}")
+    save = model.save if kind == "keras" else model.save_weights
+    weights = model.get_weights()
+    if world().rank == 0:
+        save(path)
+    barrier()
+
+    def others_load():
+        barrier()  # the last rank is in the midst of its save
+        barrier()  # rank 0 has loaded
+
+    if world().rank == LAST:
+        monkeypatch.setattr(Slow, "in_midst", others_load)
+        save(path)
+        monkeypatch.setattr(Slow, "in_midst", lambda: None)
+    else:
+        barrier()
+        _assert_holds(path, kind, weights)
+        barrier()
+    barrier()
+    _assert_holds(path, kind, weights)
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+
+
+def _assert_holds(path, kind, weights):
+    if kind == "keras":
+        loaded = keras.models.load_model(path, custom_objects={"Slow": Slow})
+    else:
+        loaded = small_model(Slow())
+        loaded.load_weights(path)
+    for got, want in zip(loaded.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -18,6 +18,7 @@ from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import saving_api, saving_lib
 from keras.src.utils import file_utils
 
+from tf_adasum.collectives.communicator import world
 from tf_adasum.keras_hooks import calls, whole_files, written_files
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
@@ -67,7 +68,7 @@ def install() -> None:
     for name in ("export", "save", "save_weights"):
         _save_on_rank_0(keras.Model, name, in_turn=_as_it_is)
     for module, name in _WRITERS:
-        _save_on_rank_0(module, name, in_turn=whole_files.save)
+        _save_on_rank_0(module, name, in_turn=whole_files.save, alone=_save_alone)
 
 
 def _is_other(model: keras.Model | None) -> bool:
@@ -150,16 +151,29 @@ def _write_no_events(name: str) -> None:
     setattr(TensorBoard, name, property(writer))
 
 
-def _save_on_rank_0(owner: object, name: str, in_turn: Callable) -> None:
-    """Lets callbacks do `in_turn(original, model, ...)` on rank 0, in a call with other ranks."""
+def _save_alone(original, model: keras.Model, *args, **kwargs):
+    """Elsewhere in a program a rank may save by itself, and all may under one path."""
+    communicator = calls.communicator_of(model) if isinstance(model, keras.Model) else None
+    if communicator is None:
+        return original(model, *args, **kwargs)
+    writer = f".rank{world().rank}"
+    return whole_files.save(original, model, *args, writer=writer, **kwargs)
+
+
+def _save_on_rank_0(
+    owner: object, name: str, in_turn: Callable, alone: Callable = _as_it_is
+) -> None:
+    """Lets callbacks do `in_turn(original, model, ...)` on rank 0, in a call with other ranks.
+
+    Whatever else saves does `alone(original, model, ...)`.
+    """
     original = getattr(owner, name)
 
     @functools.wraps(original)
     def save(model, *args, **kwargs):
         communicator = calls.communicator_in_turn()
-        # Elsewhere in a program a rank may save by itself, under a path of its own.
         if communicator is None:
-            return original(model, *args, **kwargs)
+            return alone(original, model, *args, **kwargs)
         path = args[0] if args else kwargs.get("filepath")
         with written_files.save(communicator, str(path)):
             is_other = communicator.rank > 0

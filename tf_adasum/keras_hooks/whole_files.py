@@ -1,7 +1,7 @@
-"""What callbacks save by Keras is whole under its name: it is written beside, then renamed.
+"""What ranks save by Keras is whole under its name: it is written beside, then renamed.
 
 Keras begins by emptying the file that it is about to write. A process that is killed then has lost
-both saves.
+both saves; and ranks that save under one name would write into each other's file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import keras
 _ENDINGS = (".weights.h5", ".h5", ".keras")
 
 
-def save(original: Callable, model: keras.Model, *arguments, **options) -> None:
+def save(original: Callable, model: keras.Model, *arguments, writer: str = "", **options) -> None:
     """Does what `original`, one of the functions that Keras writes files by, does.
 
     Args:
         original: that function.
         model: what to save.
+        writer: tells it from others that may save under the same name at once.
         *arguments: further arguments. Where they ask for a folder or several files, Keras writes in
             place.
         **options: the same by name.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
     filepath = given.arguments["filepath"]
-    partial = _beside(os.fspath(filepath))
+    partial = _beside(os.fspath(filepath), writer)
     is_one = given.arguments.get("zipped", True) and given.arguments.get("max_shard_size") is None
     if partial is None or not is_one:
         original(model, *arguments, **options)
@@ -43,7 +44,7 @@ def save(original: Callable, model: keras.Model, *arguments, **options) -> None:
             os.remove(partial)
 
 
-def _beside(path: str) -> str | None:
+def _beside(path: str, writer: str) -> str | None:
     """Returns "folder/.name.partial.keras" for "folder/name.keras"; None where that won't do.
 
     "*.keras", by which a program may look for the last save, does not find it.
@@ -54,4 +55,4 @@ def _beside(path: str) -> str | None:
     if ending is None:
         return None
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name.removesuffix(ending)}.partial{ending}")
+    return os.path.join(folder, f".{name.removesuffix(ending)}.partial{writer}{ending}")
