@@ -31,6 +31,32 @@ def test_they_are_pythons_numbers(num_local):
     assert json.loads(json.dumps(history)) == history
 
 
+class OwnLogs(keras.Model):
+    """Logs tensors, arrays and Python's numbers that no metric keeps."""
+
+    def test_step(self, data):
+        own = {"single": tf.constant(0.5), "several": tf.ones([3]), "whole": tf.constant(2)}
+        return own | {"half": tf.constant(1.5, tf.bfloat16), "number": 0.25, "flag": True}
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_what_evaluate_returns_has_the_types_that_one_device_gives(num_local):
+    """Keras 3.12 hands over tensors of a `test_step`, later ones make numbers of single values."""
+    single = OwnLogs()
+    single.compile()
+    with strategy(num_local).scope():
+        model = OwnLogs()
+        model.compile()
+    data = data_of(model)
+    expected = single.evaluate(**data, return_dict=True)
+    found = model.evaluate(**data, return_dict=True)
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert type(found[name]) is type(value), name
+        assert getattr(found[name], "dtype", None) == getattr(value, "dtype", None), name
+        assert np.all(found[name] == value), name
+
+
 class Forgetful(keras.metrics.Metric):
     """Keeps what it saw where no replica and no rank adds it up."""
 

@@ -80,8 +80,10 @@ def _averaged(logs, call: calls.Call):
 
 
 def _like(original, value: np.ndarray, mean: np.ndarray):
-    """The mean with the shape and dtype of a log's value; Python's number where that was one."""
+    """The mean with the type, the shape and the dtype of a log's value."""
     mean = mean.reshape(value.shape).astype(value.dtype)
+    if isinstance(original, tf.Tensor):
+        return tf.constant(mean)
     return mean.item() if isinstance(original, bool | int | float) else mean
 
 
