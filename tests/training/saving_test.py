@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -174,3 +175,32 @@ def _assert_holds(path, kind, weights):
         loaded.load_weights(path)
     for got, want in zip(loaded.get_weights(), weights, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_ranks_that_export_under_one_path_do_so_in_turns():
+    """Two at once took each other's files: some failed, and the rest could not be loaded."""
+    with strategy(1).scope():
+        model = small_model(*(keras.layers.Dense(64) for _ in range(6)))
+    path = shared_path("exported")
+    for _ in range(3):
+        model.export(path, verbose=False)
+    barrier()
+    x = examples(3)[0]
+    loaded = tf.saved_model.load(path)
+    np.testing.assert_allclose(loaded.serve(x), model(x), rtol=1e-5)
+
+
+def test_an_export_that_others_keep_waiting_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "0.1")
+    with strategy(1).scope():
+        model = small_model()
+    path = str(tmp_path / "new" / "exported")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    if world().size == 1:
+        model.export(path, verbose=False)  # nobody else trains it
+    else:
+        with pytest.raises(TimeoutError, match=r"locked for 0\.1 s .*Export on one rank alone"):
+            model.export(path, verbose=False)
+    os.close(folder)
+    model.export(path, verbose=False)

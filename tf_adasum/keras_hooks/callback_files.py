@@ -19,7 +19,7 @@ from keras.src.saving import saving_api, saving_lib
 from keras.src.utils import file_utils
 
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import calls, whole_files, written_files
+from tf_adasum.keras_hooks import calls, one_at_a_time, whole_files, written_files
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
@@ -65,16 +65,19 @@ def install() -> None:
     for name in ("_train_writer", "_val_writer"):
         _write_no_events(name)
     # Ahead of the writers, which come behind Keras' question whether to overwrite a file.
-    for name in ("export", "save", "save_weights"):
-        _save_on_rank_0(keras.Model, name, in_turn=_as_it_is)
+    for name, alone in (
+        ("export", _export_alone),
+        ("save", _as_it_is),
+        ("save_weights", _as_it_is),
+    ):
+        _save_on_rank_0(keras.Model, name, in_turn=_as_it_is, alone=alone)
     for module, name in _WRITERS:
         _save_on_rank_0(module, name, in_turn=whole_files.save, alone=_save_alone)
 
 
 def _is_other(model: keras.Model | None) -> bool:
     """Whether this rank trains the model with others, and is not the one that writes."""
-    communicator = calls.communicator_of(model) if isinstance(model, keras.Model) else None
-    return communicator is not None and communicator.rank > 0
+    return _has_peers(model) and calls.communicator_of(model).rank > 0
 
 
 def _on_others(kind: type, name: str, instead: Callable) -> None:
@@ -153,11 +156,21 @@ def _write_no_events(name: str) -> None:
 
 def _save_alone(original, model: keras.Model, *args, **kwargs):
     """Elsewhere in a program a rank may save by itself, and all may under one path."""
-    communicator = calls.communicator_of(model) if isinstance(model, keras.Model) else None
-    if communicator is None:
+    if not _has_peers(model):
         return original(model, *args, **kwargs)
     writer = f".rank{world().rank}"
     return whole_files.save(original, model, *args, writer=writer, **kwargs)
+
+
+def _export_alone(original, model: keras.Model, filepath, *args, **kwargs):
+    if not _has_peers(model) or "://" in os.fspath(filepath):
+        return original(model, filepath, *args, **kwargs)
+    with one_at_a_time.writing(os.fspath(filepath)):
+        return original(model, filepath, *args, **kwargs)
+
+
+def _has_peers(model: keras.Model | None) -> bool:
+    return isinstance(model, keras.Model) and calls.communicator_of(model) is not None
 
 
 def _save_on_rank_0(

@@ -1,0 +1,69 @@
+"""Ranks that export a model under one path write one after the other.
+
+A folder can't be written beside and renamed, as whole_files does with a file: others may have put
+something of theirs into it. Two that write at once would take each other's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+
+from tf_adasum.collectives.refusals import refusal
+
+_LIMIT_VARIABLE, _LIMIT_SECONDS = "TF_ADASUM_TIMEOUT_SECONDS", "600"
+_TRY_EVERY_SECONDS = 0.02
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Around what writes a folder: holds the lock of the one that it lies in.
+
+    The kernel frees the lock of a process that is killed. Where a file system has no locks, nothing
+    is held.
+
+    Args:
+        path: of the folder, which need not be there.
+
+    Raises:
+        TimeoutError: others have held the lock for TF_ADASUM_TIMEOUT_SECONDS.
+    """
+    descriptor = os.open(_nearest_folder(path), os.O_RDONLY)
+    try:
+        with contextlib.suppress(_NoLocks):
+            _take(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _NoLocks(Exception):
+    """The file system has none."""
+
+
+def _take(descriptor: int, path: str) -> None:
+    seconds = float(os.environ.get(_LIMIT_VARIABLE) or _LIMIT_SECONDS)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                received = f"its folder is locked for {seconds:g} s ({_LIMIT_VARIABLE})"
+                advice = "Export on one rank alone: `if tf_adasum.rank() == 0:`."
+                expected = f"other processes to end writing beside {path!r}"
+                raise TimeoutError(refusal(expected, received, advice)) from None
+            time.sleep(_TRY_EVERY_SECONDS)
+        except OSError as error:
+            raise _NoLocks from error
+
+
+def _nearest_folder(path: str) -> str:
+    folder = os.path.dirname(os.path.realpath(path))
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder
