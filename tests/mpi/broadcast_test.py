@@ -51,6 +51,19 @@ def test_nothing_to_send():
     assert adasum.broadcast([]) == []
 
 
+def test_names_in_any_order():
+    """In a function, named broadcasts keep no order; each finds its own."""
+
+    @tf.function
+    def send():
+        order = ["a", "b", "c"] if adasum.rank() % 2 else ["c", "a", "b"]
+        mine = tf.constant([adasum.rank()])
+        results = {name: adasum.broadcast(mine + ord(name), name=name) for name in order}
+        return [results[name] for name in ("a", "b", "c")]
+
+    assert [int(result[0]) for result in send()] == [ord(name) for name in ("a", "b", "c")]
+
+
 def test_inputs_stay_as_they_are():
     mine = tf.constant([adasum.rank(), 7])
     adasum.broadcast(mine)

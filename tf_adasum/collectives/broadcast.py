@@ -51,6 +51,6 @@ def broadcast(
     if not flat or communicator.size == 1:
         return tf.nest.pack_sequence_as(tensors, [tf.identity(tensor) for tensor in flat])
     is_root = communicator.rank == root
-    with issuing(communicator, name, ordered=True) as (handle, attributes):
+    with issuing(communicator, name, ordered=name is None) as (handle, attributes):
         copies = native.ops.adasum_broadcast(handle, flat, root=root, is_root=is_root, **attributes)
     return tf.nest.pack_sequence_as(tensors, copies)
