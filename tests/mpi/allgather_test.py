@@ -117,6 +117,7 @@ def test_unlike_rows_are_refused_on_all_ranks(compiled):
         (tf.zeros([2, 4]), tf.zeros([2, 3]), "float rows of [4]", "float rows of [3]"),
         (tf.zeros([2, 3, 1]), tf.zeros([2, 3]), "float rows of [3,1]", "float rows of [3]"),
         (tf.zeros([2]), tf.zeros([2], tf.int32), "float rows of []", "int32 rows of []"),
+        ([], tf.zeros([2]), "float rows of [0]", "float rows of []"),
     ]:
         check_refused(
             lambda x: adasum.allgather(x, name="rows"),

@@ -45,7 +45,8 @@ def allgather(
     communicator = checked_group(communicator, name)
     flat = as_tensors(tf.nest.flatten(tensors))
     if not flat and communicator.size > 1:
-        allgather(tf.zeros([0]), communicator, name)  # as in allreduce
+        # As in allreduce; no rows of a shape that other ranks may have some of.
+        allgather(tf.zeros([0, 0]), communicator, name)
     gathered = gather_rows(flat, communicator, name, ordered=name is None)
     return tf.nest.pack_sequence_as(tensors, gathered)
 
