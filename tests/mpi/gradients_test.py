@@ -199,6 +199,27 @@ def test_second_derivative():
 
 
 @in_both
+def test_second_derivative_of_a_broadcast(compiled):
+    """On ranks but the root the first is zero, and yet they take part in the root's second."""
+
+    def derivatives(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = adasum.broadcast(x) ** 3
+            first = inner.gradient(y, x)
+        return first, outer.gradient(first, x)
+
+    x = tf.constant([2.0, 3.0], tf.float64)
+    first, second = (tf.function(derivatives) if compiled else derivatives)(x)
+    size = adasum.size() if adasum.rank() == 0 else 0
+    np.testing.assert_allclose(first, 3 * size * x**2)
+    # first = size * 3 y^2 came to the root from all ranks; its own derivative goes back from them.
+    np.testing.assert_allclose(second, 6 * size * x)
+
+
+@in_both
 @pytest.mark.parametrize("reduction", ["adasum", "max", "min", "product"])
 def test_others_have_none(reduction, compiled):
     """Refused in one sentence, whatever the number of ranks; without a gradient it stays usable."""

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tf_adasum.collectives import native
 from tf_adasum.collectives.operations import interruptible
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.collectives.zeros_if import zeros_if
 
 
 class GradientError(LookupError):
@@ -87,7 +88,8 @@ def _of_broadcast(op: Any, *upstream: tf.Tensor) -> list[tf.Tensor | None]:
     sums = _sums(handle, [upstream[i] for i in chosen], f"gradient of {name}")
     gradients: list[tf.Tensor | None] = [None] * len(op.inputs)
     for i, total in zip(chosen, sums):
-        gradients[1 + i] = total if op.get_attr("is_root") else tf.zeros_like(total)
+        # Not tf.zeros_like: a second derivative goes back through `total` on every rank or none.
+        gradients[1 + i] = total if op.get_attr("is_root") else zeros_if(tf.constant(True), total)
     return gradients
 
 
