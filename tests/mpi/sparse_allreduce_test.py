@@ -239,6 +239,8 @@ def test_what_has_no_rows_is_refused():
     slices = tf.IndexedSlices(tf.ones([1, 2]), [0], dense_shape=[3, 2])
     with pytest.raises(ValueError, match=r"IndexedSlices with a dense_shape.*Received: "):
         adasum.allreduce(tf.IndexedSlices(tf.ones([1, 2]), [0]), "sum")
+    with pytest.raises(ValueError, match=r"whole numbers as indices.*Received: float32"):
+        adasum.allreduce(tf.IndexedSlices(tf.ones([1, 2]), [0.5], [3, 2]), "sum")
     with pytest.raises(ValueError, match=r"among \['adasum', 'mean', 'sum'\].*Received: 'max'"):
         adasum.allreduce(slices, "max")
     with pytest.raises(ValueError, match=r"dense tensors for a local reduction.*Pass tf\.convert"):

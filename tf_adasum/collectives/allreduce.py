@@ -64,7 +64,8 @@ def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced b
             ranks together get the gradient of the sum of their losses: through "sum" the sum,
             through "mean" the mean.
         ValueError: for an unknown reduction, or a local one beside another than "adasum"; for
-            `tf.IndexedSlices` without a dense_shape, by another reduction, or by a local one;
+            `tf.IndexedSlices` without a dense_shape, with indices that are no whole numbers, by
+            another reduction, or by a local one;
             for a compression beside either, or by another reduction than "adasum", "mean", "sum".
         TypeError: for what is no tensor, communicator, codec or state, or a name that is no str.
 

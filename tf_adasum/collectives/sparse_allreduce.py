@@ -61,7 +61,8 @@ def sparse_allreduce_replicas(
     Raises:
         tf.errors.InvalidArgumentError: on all ranks, if one passes an index that is none of a row
             of dense_shape, or if they pass different dtypes, shapes, counts or names.
-        ValueError: for slices without a dense_shape, or another reduction.
+        ValueError: for slices without a dense_shape, indices that are no whole numbers, or another
+            reduction.
         Others: as `allreduce`.
 
     Example:
@@ -122,6 +123,10 @@ def _check_shapes(leaf: Sequence[tf.IndexedSlices]) -> None:
             expected = "tf.IndexedSlices with a dense_shape, which says what they are slices of"
             advice = "Pass tf.IndexedSlices(values, indices, dense_shape)."
             raise ValueError(refusal(expected, shown(slices), advice))
+        indices = tf.convert_to_tensor(slices.indices)
+        if not (indices.dtype.is_integer or indices.shape == [0]):  # an empty list has floats
+            expected = "whole numbers as indices of tf.IndexedSlices"
+            raise ValueError(refusal(expected, indices.dtype.name, "Cast them to int64."))
         known = tf.get_static_value(shape)
         of_values = tf.TensorShape(slices.values.shape)
         if known is not None and not of_values[1:].is_compatible_with(known[1:]):
