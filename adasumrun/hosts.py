@@ -62,11 +62,14 @@ def hosts_of_lines(lines: Iterable[str]) -> str:
         (max_slots=...) left out; blank lines and what follows a # or // are skipped.
 
     Raises:
-      ValueError: if there is no host, slots= has no number, or a word is surely a slip.
+      ValueError: if there is no host, a line has several, slots= has no number, or a word is
+        surely a slip.
     """
     hosts = []
     for line in lines:
         name, words = _words_of(line)
+        if "," in name:
+            raise ValueError(f"expected one host on a line. Received: {line.strip()!r}")
         for word in words:
             if _is_slip(word):
                 raise ValueError(

@@ -38,6 +38,7 @@ _SLIP = "expected words such as slots=RANKS and share=NUMBER behind a host. Rece
         ("a Slots=4\n", _SLIP + "'Slots=4' in 'a Slots=4'"),
         ("a slots 4\n", _SLIP + "'slots' in 'a slots 4'"),
         ("a 4 all.q UNDEFINED\n", _SLIP + "'4' in 'a 4 all.q UNDEFINED'"),
+        ("a\nb,c share=2\n", "expected one host on a line. Received: 'b,c share=2'"),
         ("a\n???\n", "expected HOST or HOST:RANKS. Received: '???'"),
     ],
 )
