@@ -114,15 +114,23 @@ def shares_of_lines(lines: Iterable[str]) -> dict[str, float]:
         have 1 where others have any.
 
     Raises:
-      ValueError: if share= is not followed by a number above 0.
+      ValueError: if share= is not followed by a number above 0; or if two lines are of one host,
+        whose ranks mpirun numbers one after the other, whatever stands between the lines.
     """
-    shares, are_given = {}, False
+    shares, are_given, twice = {}, False, None
     for line in lines:
-        name, words = _words_of(line)
-        if name:
+        said, words = _words_of(line)
+        if said:
+            name = said.partition(":")[0]
+            if name in shares or (is_here(name) and any(map(is_here, shares))):
+                twice = name
             given = [word.removeprefix("share=") for word in words if word.startswith("share=")]
-            shares[name.partition(":")[0]] = _share_of(given[-1], line) if given else 1.0
+            shares[name] = _share_of(given[-1], line) if given else 1.0
             are_given = are_given or bool(given)
+    if are_given and twice is not None:
+        raise ValueError(
+            f"expected one line for each host where any has share=. Received: {twice} again"
+        )
     return shares if are_given else {}
 
 

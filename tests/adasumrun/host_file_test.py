@@ -96,6 +96,22 @@ def test_shares_are_numbers_above_zero(tmp_path, share, capsys):
     assert capsys.readouterr().err.endswith(wanted)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("a share=1\nb share=3\na\n", "a"), ("127.0.0.1\nb share=3\nlocalhost:2\n", "localhost")],
+)
+def test_shares_are_for_hosts_on_one_line(tmp_path, text, name, capsys):
+    # To mpirun's ranks the order is a, a, b.
+    with pytest.raises(SystemExit):
+        _with_file(tmp_path / "hosts", text)
+    wanted = f"expected one line for each host where any has share=. Received: {name} again\n"
+    assert capsys.readouterr().err.endswith(wanted)
+
+
+def test_hosts_without_shares_may_stand_on_two_lines(tmp_path):
+    assert _with_file(tmp_path / "hosts", "a\nb\na\n")[0].hosts == "a,b,a"
+
+
 def test_a_file_of_hosts_that_is_not_there(tmp_path, capsys):
     path = tmp_path / "none"
     with pytest.raises(SystemExit):
