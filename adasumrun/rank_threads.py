@@ -18,6 +18,8 @@ from adasumrun import hosts, preload
 
 # What the launchers of Open MPI and PRRTE, and Hydra (MPICH, Intel MPI), say to a rank.
 _RANKS_ON_HOST = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+# Of Open MPI: the folder that the launcher is in. Ranks of a host without it start in the user's.
+_FOLDER = "OMPI_MCA_initial_wdir"
 _NOT_FOUND = 127  # as shells have it
 
 
@@ -59,6 +61,13 @@ def main(program: list[str]) -> int:
         )
     else:
         os.environ.update({**limits(int(count)), **os.environ})
+    folder = os.environ.get(_FOLDER)
+    if folder is not None and not os.path.isdir(folder):
+        print(
+            f"adasumrun: expected the working directory {folder} on {socket.gethostname()}. "
+            f"Received: none, so this rank works in {os.getcwd()}. Make it there, too.",
+            file=sys.stderr,
+        )
     os.environ.update(preload.variables(os.environ))
     # Python ignores it, and what a process ignores the program it becomes ignores as well.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -52,6 +52,16 @@ def test_what_the_user_set_is_kept():
     assert said == ["1", "2", "7", "false", "1"]
 
 
+def test_a_host_without_the_working_directory_is_named(tmp_path):
+    here, missing = str(tmp_path), str(tmp_path / "none")
+    variables = {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    assert _limits(**variables, OMPI_MCA_initial_wdir=here)[1] == ""
+    said, error = _limits(**variables, OMPI_MCA_initial_wdir=missing)
+    assert said == ["-"] * len(LIMITS)
+    assert error.count("\n") == 1
+    assert f"expected the working directory {missing} on " in error
+
+
 def test_a_launcher_that_tells_nothing_is_named():
     said, error = _limits()
     assert said == ["-"] * len(LIMITS)
