@@ -41,16 +41,26 @@ def prepared(name: str, folder: str | None = None) -> tfds.core.DatasetBuilder:
         folder: where prepared data sets lie; None: a folder in the user's cache.
 
     Raises:
-        DatasetError: the name is unknown, or the data is neither prepared nor to be fetched.
+        DatasetError: the name is unknown, or the data is neither prepared nor to be fetched: of
+            that a rank that prepares it says why, and the others that one did.
 
     Example:
         >>> import models.digits.dataset  # makes the name known
         >>> digits = prepared("digits").as_dataset(split="train")
     """
     builder = _builder(name, folder or DEFAULT_FOLDER)
+    problem = None
     if tf_adasum.local_rank() == 0 and not _is_prepared(builder):
-        _prepare(builder, name)
-    tf_adasum.allreduce(np.zeros(1, np.float32), "sum", name=f"{name} is prepared")
+        try:
+            _prepare(builder, name)
+        except Exception as error:
+            problem = error  # once the others, which wait, have heard of it
+    failed = np.array([problem is not None], np.float32)
+    failed = tf_adasum.allreduce(failed, "sum", name=f"{name} is prepared")
+    if problem is not None:
+        raise problem
+    if failed[0] > 0:
+        raise DatasetError(f"another rank could not prepare the data set {name}, and says why.")
     return _builder(name, folder or DEFAULT_FOLDER)
 
 
@@ -83,10 +93,16 @@ def _prepare(builder: tfds.core.DatasetBuilder, name: str) -> None:
     try:
         with contextlib.nullcontext() if speaks else _silent_stdout():
             builder.download_and_prepare()
-    except Exception:
+    except Exception as error:
         # On a shared file system another host's rank may have been first.
-        if not _is_prepared(_builder(name, builder.data_path.parents[1])):
-            raise
+        if _is_prepared(_builder(name, builder.data_path.parents[1])):
+            return
+        if isinstance(error, OSError):
+            raise DatasetError(
+                f"expected to prepare the data set {name} in {builder.data_path}. Received: "
+                f"{error}. Name a folder that can be written to with --data_dir."
+            ) from error
+        raise
 
 
 @contextlib.contextmanager

@@ -56,6 +56,14 @@ def test_missing_data_without_network_is_told_in_one_line(name, tmp_path, monkey
             datasets.prepared(name, str(tmp_path))
 
 
+def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
+    taken = tmp_path / "file"
+    taken.touch()
+    with pytest.raises(datasets.DatasetError, match=r"in .*/file/python_topics.*--data_dir") as told:
+        datasets.prepared("python_topics", str(taken))
+    assert "\n" not in str(told.value)
+
+
 def test_network_that_swallows_everything_is_given_up(tmp_path, monkeypatch):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

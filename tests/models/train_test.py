@@ -75,3 +75,14 @@ def test_unknown_data_set_is_told_in_one_line(tmp_path):
     done = call([*TRAIN, "--dataset=minst", f"--data_dir={tmp_path}"])
     assert done.returncode == 1
     assert "Received: 'minst'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_rank_waits_for_data_that_another_cannot_prepare(tmp_path):
+    taken = tmp_path / "file"
+    taken.touch()
+    done = call([*ON_2_RANKS, *TRAIN, f"--data_dir={taken}"])
+    assert done.returncode == 1
+    assert done.stderr.count("rank 0: expected to prepare the data set digits in ") == 1
+    said = "rank 1: another rank could not prepare the data set digits, and says why."
+    assert done.stderr.count(said) == 1
+    assert "Traceback" not in done.stderr
