@@ -86,3 +86,12 @@ def test_no_rank_waits_for_data_that_another_cannot_prepare(tmp_path):
     said = "rank 1: another rank could not prepare the data set digits, and says why."
     assert done.stderr.count(said) == 1
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_one_worker_alone_is_drawn(tmp_path):
+    path = tmp_path / "one.png"
+    done = call([*TRAIN, "--reduction=none", f"--data_dir={tmp_path}", f"--plot={path}"])
+    assert done.returncode == 0, done.stderr
+    assert f"Plot: {path}\n" in done.stdout
+    assert path.stat().st_size > 10_000
