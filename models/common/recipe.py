@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TypeVar
 
 import keras
+import tensorflow as tf
 from absl import flags
 
 import tf_adasum
@@ -22,6 +24,12 @@ flags.DEFINE_integer("epochs", None, "Default: --config's.", lower_bound=1)
 flags.DEFINE_integer("batch_size", None, "Examples per worker; default: --config's.", lower_bound=1)
 flags.DEFINE_float("learning_rate", None, "Largest one; default: --config's.", lower_bound=0)
 flags.DEFINE_string("save", None, "File to save the trained model to, e.g. model.keras.")
+# Keras refuses other names once all is trained.
+flags.register_validator(
+    "save",
+    lambda path: path is None or path.endswith(".keras"),
+    message="expected a file that ends in .keras.",
+)
 
 Configuration = TypeVar("Configuration")
 
@@ -57,7 +65,11 @@ def say(line: str) -> None:
 
 
 def save(model: keras.Model) -> None:
-    """Saves to --save, if it is given; rank 0 writes, since two writers break the file."""
+    """Saves to --save, if it is given, and makes its folder.
+
+    Rank 0 writes, since two writers break the file.
+    """
     if FLAGS.save and tf_adasum.rank() == 0:
+        tf.io.gfile.makedirs(os.path.dirname(FLAGS.save) or ".")
         model.save(FLAGS.save)
         say(f"Saved: {FLAGS.save}")

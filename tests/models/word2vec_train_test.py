@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 @pytest.mark.long
 def test_two_ranks_learn_the_analogies_and_save(folder):
     """One epoch of the small configuration, loaded where there is no tf_adasum."""
-    path = folder / "words.keras"
+    path = folder / "new" / "words.keras"
     flags = [f"--data_dir={folder}", f"--save={path}", "--epochs=1"]
     code, output = call([*programs.ADASUMRUN, "-np", "2", "--", *TRAIN, *flags])
     assert code == 0, output
@@ -67,3 +67,10 @@ def test_unknown_data_set_is_told_in_one_line(folder):
     code, output = call([*TRAIN, "--dataset=text8", f"--data_dir={folder}"])
     assert code == 1
     assert "Received: 'text8'" in output and "Traceback" not in output
+
+
+def test_a_name_by_which_keras_does_not_save_is_refused_before_the_training(folder):
+    code, output = call([*TRAIN, f"--data_dir={folder}", f"--save={folder / 'words'}"])
+    assert code == 1
+    assert "--save" in output and "expected a file that ends in .keras." in output
+    assert "Traceback" not in output and "pairs" not in output
