@@ -110,13 +110,22 @@ def train(
 
     Returns:
         What the reports show.
+
+    Raises:
+        DatasetError: there are fewer images than one step takes.
     """
     keras.utils.set_random_seed(FLAGS.seed)
     rules = [] if reduction == ONE_WORKER else [(".*", reduction)]
     strategy = tf_adasum.AdasumStrategy(devices, rules, communicator)
     examples = ShiftedImages(images.train, FLAGS.shift)
     test = ShiftedImages(images.test, FLAGS.test_shift, statistics=images.train)
-    batches = examples.shuffled(FLAGS.batch_size * strategy.num_replicas_in_sync)
+    together = FLAGS.batch_size * strategy.num_replicas_in_sync
+    if together > len(examples):
+        raise datasets.DatasetError(
+            f"expected images for one step of all workers, {together}. Received: {len(examples)}. "
+            "Set a smaller --batch_size, or fewer workers."
+        )
+    batches = examples.shuffled(together)
     every = FLAGS.measure_every or max(1, len(batches) // (4 if FLAGS.orthogonality else 1))
     # Where nobody looks at single steps, TensorFlow takes those of an epoch by itself.
     at_once = every if every == len(batches) and FLAGS.progress != "steps" else 1

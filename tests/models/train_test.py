@@ -89,6 +89,14 @@ def test_no_rank_waits_for_data_that_another_cannot_prepare(tmp_path):
 
 
 @pytest.mark.long
+def test_too_few_images_for_a_step_are_told_in_one_line(tmp_path):
+    done = call([*TRAIN, "--batch_size=12934", f"--data_dir={tmp_path}"])
+    assert done.returncode == 1
+    said = "expected images for one step of all workers, 12934. Received: 12933. "
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.long
 def test_one_worker_alone_is_drawn(tmp_path):
     path = tmp_path / "one.png"
     done = call([*TRAIN, "--reduction=none", f"--data_dir={tmp_path}", f"--plot={path}"])
