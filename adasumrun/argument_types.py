@@ -103,4 +103,5 @@ def _number(text: str, least: int, wanted: str) -> int:
 
 
 def _is_positive(text: str) -> bool:
-    return text.isdecimal() and int(text) > 0
+    # What mpirun reads, which knows other scripts' digits not, and no more than an int holds.
+    return text.isascii() and text.isdecimal() and 0 < int(text) < 2**31

@@ -33,6 +33,8 @@ _SLIP = "expected words such as slots=RANKS and share=NUMBER behind a host. Rece
         ("a\nb slots=many\n", "expected slots=RANKS. Received: 'b slots=many'"),
         ("a slots =\n", "expected slots=RANKS. Received: 'a slots ='"),
         ("a slots=0\n", "expected HOST or HOST:RANKS. Received: 'a:0'"),
+        ("a slots=\u0662\n", "expected HOST or HOST:RANKS. Received: 'a:\u0662'"),
+        ("a:2147483648\n", "expected HOST or HOST:RANKS. Received: 'a:2147483648'"),
         ("a slot=4\n", _SLIP + "'slot=4' in 'a slot=4'"),
         ("a\nb sahre=2\n", _SLIP + "'sahre=2' in 'b sahre=2'"),
         ("a Slots=4\n", _SLIP + "'Slots=4' in 'a Slots=4'"),
