@@ -59,7 +59,7 @@ def test_missing_data_without_network_is_told_in_one_line(name, tmp_path, monkey
 def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
-    with pytest.raises(datasets.DatasetError, match=r"in .*/file/python_topics.*--data_dir") as told:
+    with pytest.raises(datasets.DatasetError, match=r"/file/python_topics.*--data_dir") as told:
         datasets.prepared("python_topics", str(taken))
     assert "\n" not in str(told.value)
 
