@@ -100,6 +100,22 @@ def test_a_callback_loads_what_rank_0_saves_in_this_turn(load):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+class Uploads(keras.callbacks.ModelCheckpoint):
+    """As W&B's WandbModelCheckpoint does, which reads what Keras' has saved, by itself."""
+
+    found = 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
+        self.found += os.path.getsize(self._get_file_path(epoch, None, logs)) > 0
+
+
+def test_a_subclass_of_modelcheckpoint_finds_the_file_that_rank_0_saves():
+    uploads = Uploads(shared_path("{epoch}.keras"))
+    fit(compiled(), uploads)
+    assert uploads.found == 2
+
+
 @pytest.fixture
 def speaks_again():
     """Rank 0 of the world is not that of each group, and Keras prints nothing on others."""

@@ -119,7 +119,10 @@ def _tell_of_checkpoints() -> None:
             return original(self, epoch, batch, logs)
         path = self._get_file_path(epoch, batch, logs)
         with written_files.save(communicator, self.filepath, path):
-            return original(self, epoch, batch, logs)
+            original(self, epoch, batch, logs)
+        if type(self) is not ModelCheckpoint:
+            written_files.wait_for(path)  # what a subclass does next, an upload say, may need it
+        return None
 
     ModelCheckpoint._save_model = save_and_tell
 

@@ -173,13 +173,19 @@ def _wait_before(owner: object, name: str, place: int) -> None:
     def load(*args, **kwargs):
         path = args[place] if len(args) > place else kwargs.get("filepath")
         if isinstance(path, (str, os.PathLike)):
-            _wait_for(os.path.realpath(path))
+            wait_for(path)
         return original(*args, **kwargs)
 
     setattr(owner, name, load)
 
 
-def _wait_for(path: str) -> None:
+def wait_for(path: str | os.PathLike) -> None:
+    """Returns when rank 0 has written what this rank has left to it under a path, if anything.
+
+    Raises:
+        TimeoutError: rank 0 has told nothing of it for TF_ADASUM_TIMEOUT_SECONDS.
+    """
+    path = os.path.realpath(path)
     left = _left.get(path)
     if left is None:
         return
