@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_adasum
 from tests.training.replicas import (
@@ -76,12 +77,25 @@ def test_as_it_advises_predictions_do_not_hang_on_replicas(num_local):
     np.testing.assert_allclose(model.predict(x, verbose=0), want, rtol=1e-4, atol=1e-5)
 
 
+class Named(keras.layers.Layer):
+    """Keeps a text."""
+
+    def build(self, shape):
+        text = tf.constant(f"rank {world().rank}")
+        options = {"initializer": lambda shape, dtype: text, "trainable": False}
+        self.text = self.add_weight(shape=(), dtype="string", name="text", **options)
+
+    def call(self, inputs):
+        return inputs
+
+
 @local_replicas
 @pytest.mark.parametrize(
     "layers",
     [
         lambda: [Centred("mean")],
         lambda: [Centred(moves=False)],
+        lambda: [Named()],
         lambda: [keras.layers.BatchNormalization()],
         lambda: [
             keras.layers.Reshape((1, -1)),
@@ -90,7 +104,7 @@ def test_as_it_advises_predictions_do_not_hang_on_replicas(num_local):
             keras.layers.Dropout(0.5),
         ],
     ],
-    ids=["with an aggregation", "equal", "averaged", "states"],
+    ids=["with an aggregation", "equal", "a text", "averaged", "states"],
 )
 def test_nothing_is_said_of_what_is_equal_or_meant(layers, num_local, caplog):
     fitted(num_local, *layers())

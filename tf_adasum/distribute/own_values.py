@@ -78,5 +78,7 @@ def _own_variables(model: keras.Model) -> list[keras.Variable]:
     return [
         each
         for each in model.non_trainable_weights
-        if id(each) not in others and each.aggregation in (None, "none")
+        if id(each) not in others
+        and each.aggregation in (None, "none")
+        and each.dtype != "string"  # which has no mean, and no message brings it to other ranks
     ]
