@@ -98,9 +98,11 @@ def _prepare(builder: tfds.core.DatasetBuilder, name: str) -> None:
         if _is_prepared(_builder(name, builder.data_path.parents[1])):
             return
         if isinstance(error, OSError):
+            # A connection that broke is an OSError too, and is about no file.
+            advice = " Name a folder that can be written to with --data_dir."
             raise DatasetError(
                 f"expected to prepare the data set {name} in {builder.data_path}. Received: "
-                f"{error}. Name a folder that can be written to with --data_dir."
+                f"{error}.{advice if error.filename else ''}"
             ) from error
         raise
 

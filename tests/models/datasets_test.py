@@ -64,6 +64,15 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(tmp_path):
     assert "\n" not in str(told.value)
 
 
+def test_a_connection_that_breaks_is_not_told_as_a_folders_fault(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ConnectionError("the host went away")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", broken)
+    with pytest.raises(datasets.DatasetError, match=r"went away\.$"):
+        datasets.prepared("python_topics", str(tmp_path))
+
+
 def test_network_that_swallows_everything_is_given_up(tmp_path, monkeypatch):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
