@@ -25,6 +25,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import one_at_a_time
 
 LAST = world().size - 1
 
@@ -167,6 +168,16 @@ def test_ranks_that_save_under_one_path_leave_whole_files(kind, num_local, monke
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
 
 
+def test_a_save_through_a_link_fills_the_file_that_it_names(tmp_path):
+    with strategy(1).scope():
+        model = small_model()
+    (tmp_path / "last.keras").symlink_to("first")
+    model.save(tmp_path / "last.keras")
+    assert (tmp_path / "last.keras").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["first", "last.keras"]
+    _assert_holds(tmp_path / "last.keras", "keras", model.get_weights())
+
+
 def _assert_holds(path, kind, weights):
     if kind == "keras":
         loaded = keras.models.load_model(path, custom_objects={"Slow": Slow})
@@ -204,3 +215,16 @@ def test_an_export_that_others_keep_waiting_is_given_up(tmp_path, monkeypatch):
             model.export(path, verbose=False)
     os.close(folder)
     model.export(path, verbose=False)
+
+
+def test_an_export_that_has_ended_keeps_nobody_waiting(tmp_path, monkeypatch):
+    """Not even by what a process forked in its midst holds: the same as a copy made here."""
+    monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "0.1")
+    path = str(tmp_path / "exported")
+    opened = "/proc/self/fd"
+    with one_at_a_time.writing(path):
+        links = {n: os.path.realpath(f"{opened}/{n}") for n in os.listdir(opened)}
+        (copy,) = [os.dup(int(n)) for n, folder in links.items() if folder == str(tmp_path)]
+    with one_at_a_time.writing(path):
+        pass
+    os.close(copy)

@@ -22,8 +22,8 @@ _TRY_EVERY_SECONDS = 0.02
 def writing(path: str) -> Iterator[None]:
     """Around what writes a folder: holds the lock of the one that it lies in.
 
-    The kernel frees the lock of a process that is killed. Where a file system has no locks, nothing
-    is held.
+    The kernel frees the lock of a process that is killed. Where a file system has no locks for
+    folders, as NFS has none, nothing is held.
 
     Args:
         path: of the folder, which need not be there.
@@ -37,6 +37,9 @@ def writing(path: str) -> Iterator[None]:
             _take(descriptor, path)
         yield
     finally:
+        # A child of this process, forked meanwhile, would hold it after os.close alone.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -29,8 +29,9 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         **options: the same by name.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
-    filepath = given.arguments["filepath"]
-    partial = _beside(os.fspath(filepath), writer)
+    path = os.fspath(given.arguments["filepath"])
+    target = os.path.realpath(path)  # a link goes on naming the file
+    partial = _beside(path, target, writer)
     is_one = given.arguments.get("zipped", True) and given.arguments.get("max_shard_size") is None
     if partial is None or not is_one:
         original(model, *arguments, **options)
@@ -38,14 +39,16 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
     given.arguments["filepath"] = partial
     try:
         original(*given.args, **given.kwargs)
-        os.replace(partial, filepath)
+        os.replace(partial, target)
     finally:
         with contextlib.suppress(OSError):
             os.remove(partial)
 
 
-def _beside(path: str, writer: str) -> str | None:
+def _beside(path: str, target: str, writer: str) -> str | None:
     """Returns "folder/.name.partial.keras" for "folder/name.keras"; None where that won't do.
+
+    It lies beside the target, and has the ending of the path, by which Keras goes.
 
     "*.keras", by which a program may look for the last save, does not find it.
     """
@@ -54,5 +57,5 @@ def _beside(path: str, writer: str) -> str | None:
     ending = next((each for each in _ENDINGS if path.endswith(each)), None)
     if ending is None:
         return None
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(target)
     return os.path.join(folder, f".{name.removesuffix(ending)}.partial{writer}{ending}")
