@@ -18,6 +18,9 @@ from tests.training.replicas import (
 )
 from tf_adasum.collectives.communicator import world
 
+# Before 3.14 Keras compares its batch size with the rows of a batch, which are None.
+HAS_STATES = int(keras.version().split(".")[1]) >= 14
+
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 
 
@@ -89,6 +92,11 @@ class Named(keras.layers.Layer):
         return inputs
 
 
+def states():
+    recurrent = keras.layers.GRU(3, stateful=HAS_STATES)
+    return [keras.layers.Reshape((1, NUM_FEATURES)), recurrent, keras.layers.Dropout(0.5)]
+
+
 @local_replicas
 @pytest.mark.parametrize(
     "layers",
@@ -97,14 +105,10 @@ class Named(keras.layers.Layer):
         lambda: [Centred(moves=False)],
         lambda: [Named()],
         lambda: [keras.layers.BatchNormalization()],
-        lambda: [
-            keras.layers.Reshape((1, -1)),
-            keras.layers.SpectralNormalization(keras.layers.Dense(3)),
-            keras.layers.GRU(3, stateful=True),
-            keras.layers.Dropout(0.5),
-        ],
+        states,
+        lambda: [keras.layers.SpectralNormalization(keras.layers.Dense(3))],
     ],
-    ids=["with an aggregation", "equal", "a text", "averaged", "states"],
+    ids=["with an aggregation", "equal", "a text", "averaged", "states", "of weights"],
 )
 def test_nothing_is_said_of_what_is_equal_or_meant(layers, num_local, caplog):
     fitted(num_local, *layers())

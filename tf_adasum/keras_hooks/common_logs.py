@@ -84,7 +84,7 @@ def _like(original, value: np.ndarray, mean: np.ndarray):
     mean = mean.reshape(value.shape).astype(value.dtype)
     if isinstance(original, tf.Tensor):
         return tf.constant(mean)
-    return mean.item() if isinstance(original, bool | int | float) else mean
+    return mean.item() if type(original) in (bool, int, float) else mean
 
 
 def _number(value) -> np.ndarray | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Iterator
 
@@ -31,20 +32,32 @@ def writing(path: str) -> Iterator[None]:
     Raises:
         TimeoutError: others have held the lock for TF_ADASUM_TIMEOUT_SECONDS.
     """
-    descriptor = os.open(_nearest_folder(path), os.O_RDONLY)
+    folder = _nearest_folder(path)
+    # Which one may write to, and yet not read; or an export within one.
+    if not os.access(folder, os.R_OK) or folder in _held.folders:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(_NoLocks):
-            _take(descriptor, path)
+        _take(descriptor, path)
+        _held.folders.add(folder)
         yield
     finally:
+        _held.folders.discard(folder)
         # A child of this process, forked meanwhile, would hold it after os.close alone.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 
-class _NoLocks(Exception):
-    """The file system has none."""
+class _Held(threading.local):
+    """Folders whose locks this thread holds."""
+
+    def __init__(self):
+        self.folders: set[str] = set()
+
+
+_held = _Held()
 
 
 def _take(descriptor: int, path: str) -> None:
@@ -61,8 +74,8 @@ def _take(descriptor: int, path: str) -> None:
                 expected = f"other processes to end writing beside {path!r}"
                 raise TimeoutError(refusal(expected, received, advice)) from None
             time.sleep(_TRY_EVERY_SECONDS)
-        except OSError as error:
-            raise _NoLocks from error
+        except OSError:
+            return  # a file system without
 
 
 def _nearest_folder(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import shutil
 from collections.abc import Callable
 
 import keras
@@ -33,12 +34,15 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
     target = os.path.realpath(path)  # a link goes on naming the file
     partial = _beside(path, target, writer)
     is_one = given.arguments.get("zipped", True) and given.arguments.get("max_shard_size") is None
-    if partial is None or not is_one:
+    # A file may be one's to write to, and its folder not.
+    if partial is None or not is_one or not os.access(os.path.dirname(target), os.W_OK):
         original(model, *arguments, **options)
         return
     given.arguments["filepath"] = partial
     try:
         original(*given.args, **given.kwargs)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copymode(target, partial)
         os.replace(partial, target)
     finally:
         with contextlib.suppress(OSError):
