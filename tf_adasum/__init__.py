@@ -37,8 +37,11 @@ from tf_adasum.collectives.simulate import simulate
 from tf_adasum.distribute.policy import Reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
+from tf_adasum.keras_hooks import downloads
 from tf_adasum.optimizers import sync
 from tf_adasum.optimizers.wrapper import wrap
+
+downloads.install()  # programs load their data before they make a strategy
 
 __version__ = "0.1.0"
 __getattr__ = horovod_names.refusing(__name__, horovod_names.OF_MODULE)
