@@ -52,6 +52,7 @@ from tf_adasum.keras_hooks import (
     unlike_arrays,
     unlike_settings,
     values_of_each,
+    whole_checkpoints,
     whole_predictions,
     written_files,
 )
@@ -108,6 +109,7 @@ _HOOKS = (
     unlike_settings,
     metrics_scope,
     values_of_each,
+    whole_checkpoints,
     whole_predictions,
     written_files,
 )
