@@ -88,3 +88,37 @@ def test_several_are_refused_with_what_to_do():
     data = read.map(to_number).cache().map(lambda row: (row, row)).batch(2)
     with pytest.raises(ValueError, match=r"deterministic=False\..*ReadConfig\(shuffle_seed=1\)"):
         model_of_ones(1).fit(data, verbose=0)
+
+
+@pytest.mark.parametrize("num_files", [1, NUM_FILES])
+def test_names_that_a_reader_is_given_are_dealt(num_files):
+    """`TextLineDataset("data.csv")`: of a single file every rank reads all."""
+    rows = tf.data.TextLineDataset(number_files(num_files)).map(to_number)
+    data = rows.map(lambda row: (row, row)).batch(BATCH)
+    assert model_of_ones(1).fit(data, verbose=0).history["count"] == [num_files * ROWS_OF_FILE]
+
+
+@pytest.mark.parametrize("num_files", [1, NUM_FILES])
+@pytest.mark.parametrize("read", ["list", "interleave"])
+def test_unlike_lists_of_files_are_told(num_files, read, caplog):
+    """As of `random.shuffle(names)`, or of `names[rank::size]`."""
+    rank, size = world().rank, world().size
+    names = number_files(2 * num_files)
+    off = tf.data.Options()
+    off.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    model = model_of_ones(1)
+
+    def fit_on(names, options):
+        rows = tf.data.TextLineDataset(names)
+        if read == "interleave":
+            rows = tf.data.Dataset.from_tensor_slices(names).interleave(tf.data.TextLineDataset)
+        data = rows.map(to_number).map(lambda row: (row, row)).batch(BATCH)
+        model.fit(data.with_options(options), verbose=0)
+
+    fit_on(names[:num_files], tf.data.Options())
+    own = names[rank % 2 :: 2]
+    fit_on(own, off)
+    assert "other files" not in caplog.text
+    fit_on(own, tf.data.Options())
+    line = "rank 1 was given other files than rank 0, or in another order. "
+    assert caplog.text.count(line) == (rank == 0 and size > 1)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import zlib
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.ops import from_tensor_slices_op, map_op, shard_op, shuffle_op
 from tensorflow.python.data.ops import options as options_lib
@@ -28,6 +31,8 @@ require_hooks(shard_op, "_ShardDataset")
 require_hooks(shuffle_op, "_ShuffleDataset")
 require_reads(from_tensor_slices_op._TensorSliceDataset, "__init__", "_tensors")
 require_reads(map_op._ParallelMapDataset, "__init__", "_deterministic")
+for _reader in (tf.data.TextLineDataset, tf.data.FixedLengthRecordDataset):
+    require_reads(_reader, "__init__", "_filenames")
 require_reads(shard_op._ShardDataset, "__init__", "_num_shards", "_index")
 require_reads(shuffle_op._ShuffleDataset, "__init__", "_seed", "_seed2")
 
@@ -43,7 +48,7 @@ _log = logging.getLogger("tf_adasum")
 def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
     """Fails on all ranks alike where they would shuffle a dataset differently.
 
-    Where tensors in memory, of which rows are dealt, are not rank 0's, rank 0 says so.
+    Where tensors in memory, of which rows are dealt, or files are not rank 0's, rank 0 says so.
 
     Args:
         dataset: what TensorFlow is going to shard.
@@ -61,9 +66,9 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             "read_config=tfds.ReadConfig(shuffle_seed=1)."
         )
         raise ValueError(refusal(expected, "deterministic=False", advice))
-    own = json.dumps([_shards(dataset), repr(order_seeds(dataset)), _rows(dataset)]).encode()
-    gathered = gather_bytes(own, communicator, "order of a pipeline")
-    shards, seeds, rows = zip(*map(json.loads, gathered))
+    order = [_shards(dataset), repr(order_seeds(dataset)), _rows(dataset), _files(dataset)]
+    gathered = gather_bytes(json.dumps(order).encode(), communicator, "order of a pipeline")
+    shards, seeds, rows, files = zip(*map(json.loads, gathered))
     _check_whole(shards, communicator)
     _check_seeds(seeds, communicator)
     if (rank := first_unlike(rows)) and communicator.rank == 0:
@@ -74,6 +79,14 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
             "AutoShardPolicy.OFF where ranks have rows of their own.",
             *(communicator.in_words(rank), communicator.in_words(0)),
         )
+    if (rank := first_unlike(files)) and communicator.rank == 0:
+        _log.warning(
+            "%s was given other files than %s, or in another order. Each rank takes its share of "
+            "its own list, so that no rank reads some files, and several read others. Give all "
+            "ranks the same list (sort it, or seed what shuffles it), or set AutoShardPolicy.OFF "
+            "where ranks have files of their own.",
+            *(communicator.in_words(rank), communicator.in_words(0)),
+        )
 
 
 def _rows(dataset: tf.data.Dataset) -> int:
@@ -82,6 +95,24 @@ def _rows(dataset: tf.data.Dataset) -> int:
         return 0
     slices = from_tensor_slices_op._TensorSliceDataset
     return digest([node._tensors for node in nodes(dataset) if isinstance(node, slices)])
+
+
+def _files(dataset: tf.data.Dataset) -> int:
+    """A digest of the names of files that a pipeline reads, but for the folder of them all.
+
+    Hosts may have it under names of their own.
+    """
+    if policy_of(dataset) == _Policy.OFF:
+        return 0
+    names = []
+    for node in {id(node): node for each in file_readers(dataset) for node in nodes(each)}.values():
+        slices = from_tensor_slices_op._TensorSliceDataset
+        for tensor in node._tensors if isinstance(node, slices) else ():
+            if tensor.dtype == tf.string:
+                known = tf.get_static_value(tensor)
+                names.extend(() if known is None else np.ravel(known).tolist())
+    folder = os.path.dirname(os.path.commonprefix(names)) if names else b""
+    return zlib.crc32(repr([name.removeprefix(folder) for name in names]).encode())
 
 
 def _check_seeds(of_ranks: Sequence[str], communicator: Communicator) -> None:
@@ -138,7 +169,7 @@ def order_seeds(dataset: tf.data.Dataset) -> list[tuple[int, int]]:
     if deals_rows(dataset):
         return [seeds for node in nodes(dataset) for seeds in _own_seeds(node)]
     readers = file_readers(dataset)
-    before = [node for reader in readers for each in reader._inputs() for node in nodes(each)]
+    before = [node for reader in readers for each in inputs_of(reader) for node in nodes(each)]
     return [seeds for node in before for seeds in _own_seeds(node)]
 
 
@@ -171,8 +202,14 @@ def file_readers(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
 def nodes(dataset: tf.data.Dataset) -> Iterator[tf.data.Dataset]:
     """The dataset and all that it reads from, beginning with itself."""
     yield dataset
-    for each in dataset._inputs():
+    for each in inputs_of(dataset):
         yield from nodes(each)
+
+
+def inputs_of(node: tf.data.Dataset) -> list[tf.data.Dataset]:
+    """What a dataset reads from; TextLineDataset tells no inputs, and keeps names of files."""
+    names = getattr(node, "_filenames", None)
+    return node._inputs() or ([names] if isinstance(names, tf.data.Dataset) else [])
 
 
 def _operations(node) -> Iterator[tf.Operation]:

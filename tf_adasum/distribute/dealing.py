@@ -14,7 +14,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.caches import keeps_files
-from tf_adasum.distribute.data_order import file_readers, nodes, policy_of
+from tf_adasum.distribute.data_order import file_readers, inputs_of, nodes, policy_of
 
 _Policy = tf.data.experimental.AutoShardPolicy
 # In names of classes of TensorFlow: take, take_while, skip, shard.
@@ -83,7 +83,8 @@ def dealt_by_rows_if_need_be(
 
 
 def _has_less_than(number: int, reader: tf.data.Dataset) -> bool:
-    counts = [files.take(number).reduce(0, lambda sum_, _: sum_ + 1) for files in reader._inputs()]
+    sources = inputs_of(reader)
+    counts = [files.take(number).reduce(0, lambda sum_, _: sum_ + 1) for files in sources]
     return any(int(count) < number for count in counts)
 
 
