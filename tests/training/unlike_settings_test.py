@@ -222,3 +222,15 @@ class Unconfigured(SGD):
 
 def test_an_optimizer_without_a_configuration():
     assert len(_fit(wrap={"kind": Unconfigured, "is_plain": True})["loss"]) == 2
+
+
+def test_unlike_names_of_files_are_told(caplog, tmp_path, monkeypatch):
+    """As where a name has the time in it: rank 0 alone writes its file."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("all", f"rank{world().rank}"):
+        assert "bcast" not in caplog.text
+        logger = keras.callbacks.CSVLogger("log.csv")
+        checkpoint = keras.callbacks.ModelCheckpoint(f"{name}.keras")
+        assert len(_fit(fit={"callbacks": [logger, checkpoint]})["loss"]) == 2
+    line = "ModelCheckpoint of rank 0 writes 'rank0.keras', and that of rank 1 'rank1.keras'. "
+    assert caplog.text.count(line) == (world().rank == 0 and world().size > 1)

@@ -17,7 +17,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks import calls, unlike_layers
+from tf_adasum.keras_hooks import calls, unlike_layers, unlike_paths
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
 
@@ -45,7 +45,9 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
     # Those of all ranks, so that all find the same one; not every optimizer has all of them.
     for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
-        if rank := first_unlike(of_ranks):
+        if setting == unlike_paths.SETTING:
+            unlike_paths.tell(of_ranks, call.communicator)
+        elif rank := first_unlike(of_ranks):
             received = in_words_of_two(of_ranks[0], of_ranks[rank], rank, call.communicator)
             line = _refusal(call.name, setting, received)
             if unlike_layers.is_of_layers(setting):
@@ -74,15 +76,19 @@ def _of_fit(given: dict[str, Any]) -> dict[str, str]:
         "validation": "validation_data" if has_data else f"{split:g} of x" if split else "none",
         "validation_freq": str(given.get("validation_freq", 1)),
         "validation_steps": _in_words(given.get("validation_steps")),
-        "tf_adasum callbacks": _in_words(_of_all_ranks(given.get("callbacks"))),
+        "tf_adasum callbacks": _in_words(_of_all_ranks(_flat(given.get("callbacks")))),
+        unlike_paths.SETTING: unlike_paths.of_callbacks(_flat(given.get("callbacks"))),
     }
 
 
-def _of_all_ranks(callbacks: Any) -> list[str]:
-    """Those among them that exchange something, or set what must be equal; others may be unlike."""
+def _flat(callbacks: Any) -> list:
     listed = getattr(callbacks, "callbacks", callbacks)
-    flat = listed if isinstance(listed, (list, tuple)) else [listed]
-    names = [type(each).__name__ for each in flat if hasattr(each, "belongs_to_all_ranks")]
+    return list(listed) if isinstance(listed, (list, tuple)) else [listed]
+
+
+def _of_all_ranks(callbacks: list) -> list[str]:
+    """Those among them that exchange something, or set what must be equal; others may be unlike."""
+    names = [type(each).__name__ for each in callbacks if hasattr(each, "belongs_to_all_ranks")]
     return sorted(names)
 
 
