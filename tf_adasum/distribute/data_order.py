@@ -129,8 +129,12 @@ def _check_seeds(of_ranks: Sequence[str], communicator: Communicator) -> None:
     expected = (
         "data shuffled by the same seeds on all ranks, since each takes its share of every batch"
     )
-    advice = "Create the AdasumStrategy before the data, and set no seed in between that ranks "
-    raise ValueError(refusal(expected, received, advice + "do not share."))
+    advice = (
+        "Create the AdasumStrategy before the data, set no seed in between that ranks do not "
+        "share, and give one to image_dataset_from_directory(seed=) and the like of Keras, which "
+        "draw one of NumPy otherwise."
+    )
+    raise ValueError(refusal(expected, received, advice))
 
 
 def _shards(dataset: tf.data.Dataset) -> str:
