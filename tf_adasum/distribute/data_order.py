@@ -111,7 +111,8 @@ def _files(dataset: tf.data.Dataset) -> int:
             if tensor.dtype == tf.string:
                 known = tf.get_static_value(tensor)
                 names.extend(() if known is None else np.ravel(known).tolist())
-    folder = os.path.dirname(os.path.commonprefix(names)) if names else b""
+    # Of gs:// and the like, too, and cut at a slash.
+    folder = os.path.dirname(os.path.commonprefix(names) or b"")  # noqa: RUF071
     return zlib.crc32(repr([name.removeprefix(folder) for name in names]).encode())
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import Any
 
 from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, TensorBoard
 
