@@ -10,20 +10,15 @@ import json
 import logging
 import os
 
-from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, TensorBoard
+from keras.callbacks import CSVLogger, ModelCheckpoint
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike
 
 SETTING = "files of callbacks"
 
-# Where each keeps the name that it was given.
-_NAMES = (
-    (BackupAndRestore, "backup_dir"),
-    (CSVLogger, "filename"),
-    (ModelCheckpoint, "filepath"),
-    (TensorBoard, "log_dir"),
-)
+# Of what programs read behind `fit`, and where each keeps the name that it was given.
+_NAMES = ((CSVLogger, "filename"), (ModelCheckpoint, "filepath"))
 
 _log = logging.getLogger("tf_adasum")
 
