@@ -223,6 +223,16 @@ def test_ranks_that_save_checkpoints_under_one_path_leave_whole_ones():
     assert sorted(os.listdir(folder)) == ["checkpoint", *kept]
 
 
+@pytest.mark.parametrize("name", ["own", ".hidden", "folder/"])
+def test_a_checkpoint_is_where_its_prefix_says(name, tmp_path):
+    checkpoint = tf.train.Checkpoint(value=tf.Variable(1.0))
+    prefix = os.path.join(tmp_path, name)
+    assert checkpoint.write(prefix) == prefix
+    folder = os.path.dirname(prefix)
+    name = os.path.basename(prefix)
+    assert sorted(os.listdir(folder)) == [f"{name}.data-00000-of-00001", f"{name}.index"]
+
+
 def test_an_export_that_others_keep_waiting_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "0.1")
     with strategy(1).scope():

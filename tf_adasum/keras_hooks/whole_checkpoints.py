@@ -8,7 +8,6 @@ there, one rank after the other. What other ranks must come to, reading a variab
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import tempfile
 
@@ -33,14 +32,15 @@ def install() -> None:
         is_plain = not args and set(kwargs) <= {"options"} and tf.executing_eagerly()
         if not is_plain or not _is_local(file_prefix) or world().size == 1:
             return original(self, file_prefix, *args, **kwargs)
-        folder, name = os.path.split(os.path.abspath(os.fspath(file_prefix)))
+        folder, name = os.path.split(os.fspath(file_prefix))
+        folder = os.path.abspath(folder)
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}.partial", dir=folder) as own:
             original(self, os.path.join(own, name), **kwargs)
-            with one_at_a_time.writing(os.path.join(folder, name)):
+            with one_at_a_time.writing(os.path.join(folder, f"{name}.index")):
                 # The index comes last: by it a checkpoint is found.
-                for path in sorted(glob.glob(f"{glob.escape(own)}/*")):
-                    os.replace(path, os.path.join(folder, os.path.basename(path)))
+                for each in sorted(os.listdir(own)):
+                    os.replace(os.path.join(own, each), os.path.join(folder, each))
         return tf.constant(os.fspath(file_prefix))
 
     checkpoint_lib.TrackableSaver.save = save
