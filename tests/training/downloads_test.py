@@ -7,6 +7,7 @@ import http.server
 import io
 import os
 import tarfile
+import tempfile
 import threading
 
 import keras
@@ -93,6 +94,27 @@ def test_a_file_that_is_unpacked_again_is_whole_all_the_while(origin):
         _assert_whole(path)
     barrier()
     assert sorted(os.listdir(os.path.join(cache, "datasets"))) == ["numbers", "numbers_archive"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a second file system")
+def test_links_to_another_file_system_go_on_being_links(origin, tmp_path):
+    """As of a cache whose large folders lie on a scratch disk."""
+    datasets = tmp_path / "cache" / "datasets"
+    datasets.mkdir(parents=True)
+    get = functools.partial(keras.utils.get_file, cache_dir=datasets.parent)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as far:
+        for name in ("numbers", "numbers.bin"):
+            (datasets / name).symlink_to(os.path.join(far, name))
+        os.mkdir(os.path.join(far, "numbers"))
+        get("numbers", f"{origin}/numbers.tar", extract=True)
+        get("numbers.bin", f"{origin}/numbers.bin")
+        _assert_whole(os.path.join(far, "numbers", "numbers", "a.bin"))
+        _assert_whole(os.path.join(far, "numbers.bin"))
+        assert sorted(os.listdir(far)) == ["numbers", "numbers.bin"]
+
+
+def test_a_name_as_long_as_names_can_be(origin, tmp_path):
+    _assert_whole(keras.utils.get_file("n" * 255, f"{origin}/numbers.bin", cache_dir=tmp_path))
 
 
 def _assert_whole(path):

@@ -40,7 +40,7 @@ def _download_beside() -> None:
         with _folder_beside(filename) as folder:
             partial = os.path.join(folder, "download")
             _, headers = original(url, partial, *args, **kwargs)
-            os.replace(partial, filename)
+            os.replace(partial, os.path.realpath(filename))
         return filename, headers
 
     file_utils.urlretrieve = retrieve
@@ -61,12 +61,11 @@ def _unpack_beside() -> None:
 
 
 def _folder_beside(path: str | os.PathLike) -> tempfile.TemporaryDirectory:
-    """A new one in the folder that `path` lies in: a rename copies nothing."""
-    parent, name = os.path.split(os.path.abspath(path))
+    """A new one in the folder that `path` lies in, or what it links to: a rename copies nothing."""
+    parent = os.path.dirname(os.path.realpath(path))
     os.makedirs(parent, exist_ok=True)
-    return tempfile.TemporaryDirectory(
-        prefix=f".{name}.partial", dir=parent, ignore_cleanup_errors=True
-    )
+    # Without the name, which may be as long as names can be.
+    return tempfile.TemporaryDirectory(prefix=".partial.", dir=parent, ignore_cleanup_errors=True)
 
 
 def _move_into(source: str, target: str) -> None:
