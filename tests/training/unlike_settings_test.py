@@ -234,3 +234,12 @@ def test_unlike_names_of_files_are_told(caplog, tmp_path, monkeypatch):
         assert len(_fit(fit={"callbacks": [logger, checkpoint]})["loss"]) == 2
     line = "ModelCheckpoint of rank 0 writes 'rank0.keras', and that of rank 1 'rank1.keras'. "
     assert caplog.text.count(line) == (world().rank == 0 and world().size > 1)
+
+
+def test_ranks_with_fewer_callbacks_or_in_another_order_are_not_told(caplog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    best, last = (keras.callbacks.ModelCheckpoint(f"{name}.keras") for name in ("best", "last"))
+    is_first = world().rank == 0
+    for of_rank0, of_others in (([best, last], [last]), ([best, last], [last, best])):
+        assert _fit(fit={"callbacks": of_rank0 if is_first else of_others})
+    assert "bcast" not in caplog.text

@@ -6,6 +6,7 @@ time of day in it, would find nothing on a rank that came to the next second.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -13,7 +14,6 @@ import os
 from keras.callbacks import CSVLogger, ModelCheckpoint
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import first_unlike
 
 SETTING = "files of callbacks"
 
@@ -35,18 +35,26 @@ def of_callbacks(callbacks: list) -> str:
 
 
 def tell(of_ranks: list[str], communicator: Communicator) -> None:
-    """Rank 0 says so where a rank has another name for the same file."""
-    rank = first_unlike(of_ranks)
-    if rank is None or communicator.rank > 0:
+    """Rank 0 says so where a rank has another name for the same file.
+
+    Ranks may have fewer callbacks than others, or more, or in another order.
+    """
+    if communicator.rank > 0:
         return
-    first, other = (json.loads(of_ranks[each]) for each in (0, rank))
-    pairs = [pair for pair in zip(first, other) if pair[0] != pair[1] and pair[0][0] == pair[1][0]]
-    if not pairs:
-        return  # a rank that has fewer callbacks than others
-    (kind, path), (_, others_path) = pairs[0]
+    first, *others = map(json.loads, of_ranks)
+    for rank, other in enumerate(others, 1):
+        own = [pair for pair in first if pair not in other]
+        theirs = [pair for pair in other if pair not in first]
+        for (kind, path), (other_kind, other_path) in itertools.product(own, theirs):
+            if kind == other_kind:
+                _warn(kind, communicator.in_words(0), path, communicator.in_words(rank), other_path)
+                return
+
+
+def _warn(*words: str) -> None:
     _log.warning(
         "fit: %s of %s writes %r, and that of %s %r. The first alone writes: what others look for "
         "under a name of their own is not there. A name with the time in it may be another one on "
         "each rank; take rank 0's, by mpi4py: MPI.COMM_WORLD.bcast(name).",
-        *(kind, communicator.in_words(0), path, communicator.in_words(rank), others_path),
+        *words,
     )
