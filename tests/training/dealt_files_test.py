@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -122,3 +125,13 @@ def test_unlike_lists_of_files_are_told(num_files, read, caplog):
     fit_on(own, tf.data.Options())
     line = "rank 1 was given other files than rank 0, or in another order. "
     assert caplog.text.count(line) == (rank == 0 and size > 1)
+
+
+@pytest.mark.parametrize("num_files", [1, NUM_FILES])
+def test_folders_of_a_host_s_own_are_not_told(num_files, tmp_path, caplog):
+    names = [os.path.join(tmp_path, f"{number}.txt") for number in range(num_files)]
+    for source, name in zip(number_files(num_files), names, strict=True):
+        shutil.copy(source, name)
+    rows = tf.data.TextLineDataset(names).map(to_number)
+    model_of_ones(1).fit(rows.map(lambda row: (row, row)).batch(BATCH), verbose=0)
+    assert "was given" not in caplog.text

@@ -37,6 +37,7 @@ require_reads(shard_op._ShardDataset, "__init__", "_num_shards", "_index")
 require_reads(shuffle_op._ShuffleDataset, "__init__", "_seed", "_seed2")
 
 _Policy = tf.data.experimental.AutoShardPolicy
+_Slices = from_tensor_slices_op._TensorSliceDataset
 # In names of classes and operations of TensorFlow.
 _READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _ORDERING = ("Shuffle", "RandomDataset")
@@ -93,8 +94,9 @@ def _rows(dataset: tf.data.Dataset) -> int:
     """A digest of a few rows of the tensors that a pipeline begins with; 0 where none are dealt."""
     if not deals_rows(dataset):
         return 0
-    slices = from_tensor_slices_op._TensorSliceDataset
-    return digest([node._tensors for node in nodes(dataset) if isinstance(node, slices)])
+    of_files = set(map(id, _names_of_files(dataset)))
+    slices = [node for node in nodes(dataset) if isinstance(node, _Slices)]
+    return digest([[each for each in node._tensors if id(each) not in of_files] for node in slices])
 
 
 def _files(dataset: tf.data.Dataset) -> int:
@@ -105,15 +107,18 @@ def _files(dataset: tf.data.Dataset) -> int:
     if policy_of(dataset) == _Policy.OFF:
         return 0
     names = []
-    for node in {id(node): node for each in file_readers(dataset) for node in nodes(each)}.values():
-        slices = from_tensor_slices_op._TensorSliceDataset
-        for tensor in node._tensors if isinstance(node, slices) else ():
-            if tensor.dtype == tf.string:
-                known = tf.get_static_value(tensor)
-                names.extend(() if known is None else np.ravel(known).tolist())
+    for known in map(tf.get_static_value, _names_of_files(dataset)):
+        names.extend(() if known is None else np.ravel(known).tolist())
     # Of gs:// and the like, too, and cut at a slash.
     folder = os.path.dirname(os.path.commonprefix(names) or b"")  # noqa: RUF071
     return zlib.crc32(repr([name.removeprefix(folder) for name in names]).encode())
+
+
+def _names_of_files(dataset: tf.data.Dataset) -> list[tf.Tensor]:
+    """The tensors of them, each once."""
+    before = {id(node): node for each in file_readers(dataset) for node in nodes(each)}
+    slices = [node for node in before.values() if isinstance(node, _Slices)]
+    return [each for node in slices for each in node._tensors if each.dtype == tf.string]
 
 
 def _check_seeds(of_ranks: Sequence[str], communicator: Communicator) -> None:
