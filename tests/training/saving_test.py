@@ -233,6 +233,12 @@ def test_a_checkpoint_is_where_its_prefix_says(name, tmp_path):
     assert sorted(os.listdir(folder)) == [f"{name}.data-00000-of-00001", f"{name}.index"]
 
 
+def test_a_checkpoint_that_has_no_folder_fails_as_of_one_process(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(tf.errors.OpError):
+        tf.train.Checkpoint().write(tmp_path / "file" / "checkpoint")
+
+
 def test_an_export_that_others_keep_waiting_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_ADASUM_TIMEOUT_SECONDS", "0.1")
     with strategy(1).scope():

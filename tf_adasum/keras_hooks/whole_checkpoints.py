@@ -34,7 +34,9 @@ def install() -> None:
             return original(self, file_prefix, *args, **kwargs)
         folder, name = os.path.split(os.fspath(file_prefix))
         folder = os.path.abspath(folder)
-        os.makedirs(folder, exist_ok=True)
+        tf.io.gfile.makedirs(folder)  # fails as TensorFlow does
+        if not os.access(folder, os.W_OK):
+            return original(self, file_prefix, **kwargs)
         with tempfile.TemporaryDirectory(prefix=f".{name}.partial", dir=folder) as own:
             original(self, os.path.join(own, name), **kwargs)
             with one_at_a_time.writing(os.path.join(folder, f"{name}.index")):
