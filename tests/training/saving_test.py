@@ -214,6 +214,7 @@ def test_ranks_that_save_checkpoints_under_one_path_leave_whole_ones():
     for number in range(1, 9):
         barrier()
         assert manager.save() == os.path.join(folder, f"ckpt-{number}")
+        barrier()
         checkpoint.restore(manager.latest_checkpoint)
     barrier()
     for got, want in zip(model.get_weights(), weights, strict=True):
