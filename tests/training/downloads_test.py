@@ -96,7 +96,6 @@ def test_a_file_that_is_unpacked_again_is_whole_all_the_while(origin):
     assert sorted(os.listdir(os.path.join(cache, "datasets"))) == ["numbers", "numbers_archive"]
 
 
-@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a second file system")
 def test_links_to_another_file_system_go_on_being_links(origin, tmp_path):
     """As of a cache whose large folders lie on a scratch disk."""
     datasets = tmp_path / "cache" / "datasets"

@@ -24,9 +24,9 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
     Args:
         original: that function.
         model: what to save.
-        writer: tells it from others that may save under the same name at once.
         *arguments: further arguments. Where they ask for a folder or several files, Keras writes in
             place.
+        writer: tells it from others that may save under the same name at once.
         **options: the same by name.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
