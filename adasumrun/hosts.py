@@ -114,15 +114,17 @@ def shares_of_lines(lines: Iterable[str]) -> dict[str, float]:
         have 1 where others have any.
 
     Raises:
-      ValueError: if share= is not followed by a number above 0; or if two lines are of one host,
-        whose ranks mpirun numbers one after the other, whatever stands between the lines.
+      ValueError: if share= is not followed by a number above 0; or if a host has two lines, whose
+        ranks mpirun numbers one after the other, whatever stands between the lines. This host may
+        have several names, in lines that follow each other.
     """
     shares, are_given, twice = {}, False, None
     for line in lines:
         said, words = _words_of(line)
         if said:
             name = said.partition(":")[0]
-            if name in shares or (is_here(name) and any(map(is_here, shares))):
+            was_here = is_here(name) and any(map(is_here, shares))
+            if name in shares or (was_here and not is_here(next(reversed(shares)))):
                 twice = name
             given = [word.removeprefix("share=") for word in words if word.startswith("share=")]
             shares[name] = _share_of(given[-1], line) if given else 1.0
