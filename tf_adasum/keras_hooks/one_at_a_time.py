@@ -1,4 +1,4 @@
-"""Ranks that export a model under one path write one after the other.
+"""Ranks that export a model, or put a checkpoint in place, under one path do so in turns.
 
 A folder can't be written beside and renamed, as whole_files does with a file: others may have put
 something of theirs into it. Two that write at once would take each other's files.
@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.keras_hooks import wait_limit
 
-_LIMIT_VARIABLE, _LIMIT_SECONDS = "TF_ADASUM_TIMEOUT_SECONDS", "600"
 _TRY_EVERY_SECONDS = 0.02
 
 
@@ -61,7 +61,7 @@ _held = _Held()
 
 
 def _take(descriptor: int, path: str) -> None:
-    seconds = float(os.environ.get(_LIMIT_VARIABLE) or _LIMIT_SECONDS)
+    seconds = wait_limit.seconds()
     end = time.monotonic() + seconds
     while True:
         try:
@@ -69,7 +69,7 @@ def _take(descriptor: int, path: str) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > end:
-                received = f"its folder is locked for {seconds:g} s ({_LIMIT_VARIABLE})"
+                received = f"its folder is locked for {seconds:g} s ({wait_limit.VARIABLE})"
                 advice = "Export on one rank alone: `if tf_adasum.rank() == 0:`."
                 expected = f"other processes to end writing beside {path!r}"
                 raise TimeoutError(refusal(expected, received, advice)) from None

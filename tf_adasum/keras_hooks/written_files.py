@@ -23,7 +23,7 @@ from keras.src.saving import saving_api, saving_lib
 
 from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, wait_limit
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 # Keras' functions that load, and where the file is among their arguments. `load_model` looks at it
@@ -38,7 +38,6 @@ for _owner, _name, _ in _READERS:
 require_reads(keras.Model, "load_weights", "load_weights")
 require_reads(saving_api, "load_weights", "load_weights_only")
 
-_LIMIT_VARIABLE, _LIMIT_SECONDS = "TF_ADASUM_TIMEOUT_SECONDS", "600"
 _LOOK_EVERY_SECONDS = 0.005
 
 # How often the ranks have met, and how many saves by a name came since.
@@ -189,11 +188,11 @@ def wait_for(path: str | os.PathLike) -> None:
     left = _left.get(path)
     if left is None:
         return
-    seconds = float(os.environ.get(_LIMIT_VARIABLE) or _LIMIT_SECONDS)
+    seconds = wait_limit.seconds()
     end = time.monotonic() + seconds
     while not _is_told(left):
         if time.monotonic() > end:
-            received = f"nothing of it for {seconds:g} s ({_LIMIT_VARIABLE})"
+            received = f"nothing of it for {seconds:g} s ({wait_limit.VARIABLE})"
             advice = "Let callbacks of all ranks save alike, and exceptions rise on all of them."
             expected = f"rank {left.files.world_ranks[0]} to save {path!r}, as callbacks did here"
             raise TimeoutError(refusal(expected, received, advice))
