@@ -176,9 +176,7 @@ def _has_peers(model: keras.Model | None) -> bool:
     return isinstance(model, keras.Model) and calls.communicator_of(model) is not None
 
 
-def _save_on_rank_0(
-    owner: object, name: str, in_turn: Callable, alone: Callable = _as_it_is
-) -> None:
+def _save_on_rank_0(owner: object, name: str, in_turn: Callable, alone: Callable) -> None:
     """Lets callbacks do `in_turn(original, model, ...)` on rank 0, in a call with other ranks.
 
     Whatever else saves does `alone(original, model, ...)`.
