@@ -10,6 +10,7 @@
 #include "cc/bootstrap/registry.h"
 #include "cc/core/error.h"
 #include "cc/transport/host_transport.h"
+#include "cc/transport/mpi_end.h"
 #include "cc/transport/mpi_transport.h"
 
 namespace adasum {

@@ -5,8 +5,9 @@
 #include <thread>
 
 #include "cc/core/error.h"
+#include "cc/transport/mpi_check.h"
+#include "cc/transport/mpi_end.h"
 #include "cc/transport/mpi_tags.h"
-#include "cc/transport/mpi_world.h"
 
 namespace adasum {
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cc/core/error.h"
+#include "cc/transport/mpi_check.h"
 #include "cc/transport/mpi_tags.h"
 
 namespace adasum {

@@ -2,26 +2,13 @@
 
 #include <dlfcn.h>
 
-#include <exception>
 #include <utility>
 
 #include "cc/core/error.h"
+#include "cc/transport/mpi_check.h"
+#include "cc/transport/mpi_end.h"
 
 namespace adasum {
-namespace {
-
-// The process that loaded the library.
-const HomeProcess home;
-
-}  // namespace
-
-void CheckMpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw Error(ErrorCode::kInternal, std::string(call) + ": " + std::string(text, length));
-}
 
 std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle, std::function<void()> leave) {
   int initialized = 0;
@@ -44,52 +31,27 @@ std::shared_ptr<MpiWorld> MpiWorld::Duplicate(int fortran_handle, std::function<
   }
   MPI_Comm duplicate = MPI_COMM_NULL;
   CheckMpi(MPI_Comm_dup(MPI_Comm_f2c(fortran_handle), &duplicate), "MPI_Comm_dup");
-  return std::shared_ptr<MpiWorld>(new MpiWorld(duplicate, std::move(leave)));
+  const std::shared_ptr<MpiWorld> world(new MpiWorld(duplicate));
+  LeaveBeforeMpiEnds(world, std::move(leave));
+  // MPI wants every message to be received before it ends. It waits for the others by itself.
+  LeaveBeforeMpiEnds(world, [&contexts = world->contexts_] {
+    constexpr double kSeconds = 2;
+    contexts.Drain(kSeconds);
+  });
+  return world;
 }
 
-MpiWorld::MpiWorld(MPI_Comm comm, std::function<void()> leave)
-    : comm_(comm), leave_(std::move(leave)), contexts_(comm) {
+MpiWorld::MpiWorld(MPI_Comm comm) : comm_(comm), contexts_(comm) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
-  CheckMpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &BeforeFinalize, &keyval_, nullptr),
-           "MPI_Comm_create_keyval");
-  CheckMpi(MPI_Comm_set_attr(MPI_COMM_SELF, keyval_, this), "MPI_Comm_set_attr");
-}
-
-int MpiWorld::BeforeFinalize(MPI_Comm, int, void* raw, void*) {
-  MpiWorld* world = static_cast<MpiWorld*>(raw);
-  if (!world->home_.IsHere()) return MPI_SUCCESS;
-  // The last group may end meanwhile, and the world with it, if it has not begun to.
-  const std::shared_ptr<MpiWorld> kept = world->weak_from_this().lock();
-  if (kept == nullptr) return MPI_SUCCESS;
-  try {
-    world->leave_();
-  } catch (const std::exception&) {
-    // MPI, which is written in C, ends in any case.
-  }
-  // MPI wants every message to be received before it ends. It waits for the others by itself.
-  constexpr double kSeconds = 2;
-  world->contexts_.Drain(kSeconds);
-  return MPI_SUCCESS;
 }
 
 MpiWorld::~MpiWorld() {
-  if (!MpiIsUsable()) return;
-  contexts_.Drain(0);
-  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
-  MPI_Comm_free_keyval(&keyval_);
-  MPI_Comm_free(&comm_);
-}
-
-bool MpiIsUsable() {
-  int initialized = 0, finalized = 1;
-  return home.IsHere() && MPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
-         MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
-}
-
-void FinalizeMpi() {
-  if (MpiIsUsable()) MPI_Finalize();
+  IfMpiIsUsable([this] {
+    contexts_.Drain(0);
+    MPI_Comm_free(&comm_);
+  });
 }
 
 bool MpiTakesDeviceMemory(bool is_wanted) {

@@ -8,12 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "cc/core/forks.h"
 #include "cc/transport/mpi_contexts.h"
 
 namespace adasum {
 
-class MpiWorld : public std::enable_shared_from_this<MpiWorld> {
+class MpiWorld {
  public:
   // Duplicates the communicator with this Fortran handle (mpi4py: comm.py2f()); collective. Throws
   // Internal if MPI is not initialised or gives less than MPI_THREAD_MULTIPLE. `leave` is called
@@ -32,28 +31,13 @@ class MpiWorld : public std::enable_shared_from_this<MpiWorld> {
   MpiContexts& contexts() { return contexts_; }
 
  private:
-  MpiWorld(MPI_Comm comm, std::function<void()> leave);
-  // What MPI calls when MPI_COMM_SELF ends, which is how MPI_Finalize begins.
-  static int BeforeFinalize(MPI_Comm comm, int keyval, void* world, void* extra);
+  explicit MpiWorld(MPI_Comm comm);
 
   MPI_Comm comm_;
-  const std::function<void()> leave_;
-  int keyval_ = MPI_KEYVAL_INVALID;
   MpiContexts contexts_;
-  HomeProcess home_;
   int rank_ = 0;
   int size_ = 1;
 };
-
-// Throws Internal with MPI's own words unless `code` is MPI_SUCCESS.
-void CheckMpi(int code, const char* call);
-
-// Ends MPI as a program's end should, unless that was done before or is not this process' to do.
-void FinalizeMpi();
-
-// Whether MPI can be called: it was initialised and not finalised, and this process is no forked
-// child, in whose hands its connections would break.
-bool MpiIsUsable();
 
 // Whether the MPI library takes addresses in the memory of CUDA devices, and this is wanted. MPI is
 // asked by a function that not every MPI has.
