@@ -136,9 +136,8 @@ def _check_seeds(of_ranks: Sequence[str], communicator: Communicator) -> None:
         "data shuffled by the same seeds on all ranks, since each takes its share of every batch"
     )
     advice = (
-        "Create the AdasumStrategy before the data, set no seed in between that ranks do not "
-        "share, and give one to image_dataset_from_directory(seed=) and the like of Keras, which "
-        "draw one of NumPy otherwise."
+        "Create the AdasumStrategy before the data, that of image_dataset_from_directory and the "
+        "like too, and set no seed in between that ranks do not share."
     )
     raise ValueError(refusal(expected, received, advice))
 

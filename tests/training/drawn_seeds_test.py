@@ -1,0 +1,177 @@
+"""Datasets that Keras makes and shuffles by a seed that it draws: in one order on all ranks."""
+
+from __future__ import annotations
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.numbered_files import model_of_ones
+from tests.training.replicas import LOCAL, barrier, shared_path, strategy
+from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.keras_hooks import drawn_seeds
+
+NUMBER = 30
+
+
+@pytest.fixture(autouse=True)
+def seeds_of_this_rank():
+    """As where a program seeds nothing: NumPy's and Python's generators are unlike on all ranks."""
+    strategy(1)  # gives all ranks one TensorFlow seed
+    keras.utils.clear_session()  # forgets a seed that another test has set
+    np.random.seed(world().rank)
+    assert drawn_seeds.rng_utils.get_random_seed() is None
+
+
+def of_all(name, values):
+    """What every rank has."""
+    gathered = gather_bytes(repr(list(values)).encode(), world(), f"test {name}")
+    return [eval(each) for each in gathered]
+
+
+def check_one_shuffle(name, values):
+    """All ranks have the same, in an order that is none of theirs by nature."""
+    gathered = of_all(name, values)
+    assert gathered == [gathered[0]] * world().size
+    assert gathered[0] != sorted(gathered[0])
+    return gathered[0]
+
+
+def images():
+    """A folder of images, each of the brightness of its number."""
+    folder = shared_path("images")
+    if world().rank == 0:
+        for number in range(NUMBER):
+            os.makedirs(os.path.join(folder, f"class{number % 2}"), exist_ok=True)
+            pixels = tf.fill([2, 2, 1], tf.constant(number, tf.uint8))
+            name = os.path.join(folder, f"class{number % 2}", f"{number:02}.png")
+            tf.io.write_file(name, tf.io.encode_png(pixels))
+    barrier()
+    return folder
+
+
+def from_folder(folder, **options):
+    return keras.utils.image_dataset_from_directory(
+        folder, color_mode="grayscale", image_size=(2, 2), batch_size=6, verbose=False, **options
+    )
+
+
+def to_pairs(data):
+    """Brightness to brightness, for a model that counts which it has seen."""
+    brightness = data.map(lambda pixels, _: tf.reduce_mean(pixels, [1, 2]))
+    return brightness.map(lambda number: (number, number))
+
+
+def sums():
+    return [NUMBER, np.square(np.arange(NUMBER)).sum()]
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_every_image_of_a_folder_is_seen_once(num_local):
+    model = model_of_ones(num_local)
+    logs = model.fit(to_pairs(from_folder(images())), verbose=0, epochs=2).history
+    assert [logs["count"], logs["squares"]] == [[each] * 2 for each in sums()]
+
+
+def test_a_folder_has_one_order():
+    folder = images()
+    if world().rank == 0:
+        from_folder(folder)  # of one rank alone
+    if world().size > 1:
+        check_one_shuffle("folder", from_folder(folder).file_paths)
+    unshuffled = from_folder(folder, shuffle=False).file_paths
+    assert [path[-6:] for path in unshuffled] == [
+        f"{number:02}.png" for number in (*range(0, NUMBER, 2), *range(1, NUMBER, 2))
+    ]
+
+
+def test_another_run_has_another_order():
+    if world().size == 1:
+        return
+    folder, orders = images(), []
+    for seed in (1, 2):
+        tf.random.set_seed(seed)
+        orders.append(check_one_shuffle(f"folder {seed}", from_folder(folder).file_paths))
+    assert orders[0] != orders[1]
+
+
+def test_where_all_is_seeded_the_order_is_that_of_one_process():
+    folder = images()
+    keras.utils.set_random_seed(7)
+    found = from_folder(folder).file_paths
+    drawn = np.random.RandomState(7).randint(10**6)
+    assert found == from_folder(folder, seed=drawn).file_paths
+    check_one_shuffle("seeded", found)
+
+
+def test_a_process_alone_draws_by_itself():
+    if world().size > 1:
+        return
+    np.random.seed(3)
+    drawn = np.random.RandomState(3).randint(10**6)
+    folder = images()
+    assert from_folder(folder).file_paths == from_folder(folder, seed=drawn).file_paths
+
+
+@pytest.mark.parametrize("kind", ["split", "timeseries"])
+def test_what_is_made_of_arrays(kind):
+    rows = np.arange(NUMBER, dtype=np.float32)
+    if kind == "split":
+        data, _ = keras.utils.split_dataset(rows, left_size=0.5, shuffle=True)
+    else:
+        data = keras.utils.timeseries_dataset_from_array(rows, None, 2, shuffle=True)
+        data = data.unbatch().map(lambda pair: pair[0])
+    found = [float(row) for row in data]
+    if world().size > 1:
+        check_one_shuffle(kind, found)
+    assert len(set(found)) == {"split": NUMBER // 2, "timeseries": NUMBER - 1}[kind]
+
+
+def generated(**options):
+    rows = np.arange(NUMBER, dtype=np.float32)
+    pixels = np.broadcast_to(rows[:, None, None, None], (NUMBER, 2, 2, 1))
+    generator = keras.src.legacy.preprocessing.image.ImageDataGenerator()
+    return generator.flow(pixels, rows[:, None], batch_size=6, **options)
+
+
+def numbers_of(batches):
+    return [float(row) for index in range(len(batches)) for row in batches[index][1].ravel()]
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_an_image_generator_has_one_order_an_epoch(seed):
+    batches = generated(seed=seed)
+    orders = []
+    for epoch in range(2):
+        found = numbers_of(batches)
+        if world().size > 1:
+            check_one_shuffle(f"epoch {epoch}", found)
+        assert sorted(found) == list(range(NUMBER))
+        orders.append(found)
+        batches.on_epoch_end()
+    assert orders[0] != orders[1]
+    assert numbers_of(generated(shuffle=False)) == list(range(NUMBER))
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_every_image_of_a_generator_is_seen_once(num_local):
+    class Pairs(keras.utils.PyDataset):
+        def __init__(self):
+            super().__init__()
+            self.batches = generated()
+
+        def __len__(self):
+            return len(self.batches)
+
+        def __getitem__(self, index):
+            return (self.batches[index][1],) * 2
+
+        def on_epoch_end(self):
+            self.batches.on_epoch_end()
+
+    logs = model_of_ones(num_local).fit(Pairs(), verbose=0, epochs=2, shuffle=False).history
+    assert [logs["count"], logs["squares"]] == [[each] * 2 for each in sums()]

@@ -1,0 +1,36 @@
+"""The order in which Keras' `ImageDataGenerator` goes through its images: one on all ranks.
+
+NumPy draws it, anew for each epoch, and each process another one. Every rank takes its share of the
+same global batches (see `drawn_seeds`).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from keras.src.legacy.preprocessing.image import Iterator
+
+from tf_adasum.keras_hooks import drawn_seeds
+from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+
+require_hooks(Iterator, "_set_index_array", "on_epoch_end")
+require_reads(Iterator, "_set_index_array", "index_array", "shuffle", "permutation", "n")
+require_reads(Iterator, "__init__", "seed")
+
+
+def install() -> None:
+    """Lets iterators without a seed draw orders that all ranks have."""
+    original = Iterator._set_index_array
+
+    @functools.wraps(original)
+    def set_for_all(self):
+        original(self)
+        seed = drawn_seeds.of_all_ranks()
+        if not self.shuffle or self.seed is not None or seed is None:
+            return
+        # Of this iterator alone: those of other data may be at another epoch on another rank.
+        self._adasum_epoch = getattr(self, "_adasum_epoch", -1) + 1
+        self.index_array = np.random.default_rng([seed, self._adasum_epoch]).permutation(self.n)
+
+    Iterator._set_index_array = set_for_all
