@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -38,6 +39,16 @@ def between(least: float, most: float) -> Callable[[str], float]:
         return value
 
     return number
+
+
+def file_to_write(path: str) -> str:
+    """Returns the path of a file that can be written: what ends hours later must not fail then."""
+    folder = os.path.dirname(path) or "."
+    if not path or os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"expected a file in a folder that is there and can be written. Received: {path!r}"
+        )
+    return path
 
 
 def shell_words(text: str) -> str:

@@ -108,7 +108,10 @@ def _add_streams(parser: argparse.ArgumentParser) -> None:
         "All others find their input empty",
     )
     parser.add_argument(
-        "--timeline", metavar="FILE", help="write what each rank did when, as a Chrome trace"
+        "--timeline",
+        type=argument_types.file_to_write,
+        metavar="FILE",
+        help="write what each rank did when, as a Chrome trace",
     )
 
 

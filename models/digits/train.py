@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import flags
 
 import tf_adasum
-from models.common import datasets, program, workers
+from models.common import datasets, outputs, program, workers
 from models.digits import claim_report, image_set, network, optimizers, results, settings
 from models.digits.batches import ShiftedImages
 from models.digits.callbacks import Curve, EpochBar
@@ -50,6 +50,7 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_string("json", None, "File to write the results to.")
 flags.DEFINE_string("plot", None, "PNG file to draw the accuracy in, and the orthogonality.")
+outputs.check("json", "plot")
 
 flags.register_validator(
     "reduction",

@@ -21,6 +21,7 @@ from absl import app, flags
 from tabulate import tabulate
 
 import tf_adasum
+from models.common import outputs
 from models.svm import data, reference, train
 from models.svm.elimination import POLICIES
 from models.svm.model import Model
@@ -32,6 +33,7 @@ flags.adopt_module_key_flags(train)
 flags.DEFINE_integer("repetitions", 5, "Repetitions of each.", lower_bound=1)
 flags.DEFINE_multi_enum("policy", list(POLICIES), list(POLICIES), "Which, beside none.")
 flags.DEFINE_string("json", None, "Where rank 0 writes all figures.")
+outputs.check("json")
 _BASELINE = "none"
 
 

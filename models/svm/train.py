@@ -6,6 +6,7 @@ adasumrun -np 2 python -m models.svm.train --dataset=digits --elimination=lazy -
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -29,9 +30,15 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("seed", 0, "Of what is generated and of the split.")
 flags.DEFINE_enum("kernel", "rbf", ["rbf", "linear"], "K of two samples.")
-flags.DEFINE_float("gamma", None, "γ of rbf; default: 1 / (d variance).", lower_bound=0)
-flags.DEFINE_float("cost", _DEFAULT.cost, "C, the upper bound of every a.", lower_bound=0)
-flags.DEFINE_float("tolerance", _DEFAULT.tolerance, "ε; ends at a gap of 2 ε.", lower_bound=0)
+flags.DEFINE_float("gamma", None, "γ of rbf; default: 1 / (d variance).")
+flags.DEFINE_float("cost", _DEFAULT.cost, "C, the upper bound of every a.")
+flags.DEFINE_float("tolerance", _DEFAULT.tolerance, "ε; ends at a gap of 2 ε.")
+for _name in ("gamma", "cost", "tolerance"):
+    flags.register_validator(
+        _name,
+        lambda value: value is None or 0 < value < math.inf,
+        message="expected a finite number above 0.",
+    )
 flags.DEFINE_enum("elimination", _DEFAULT.elimination, list(POLICIES), "How eager it is.")
 flags.DEFINE_integer("cache_mb", 200, "Of each rank, for columns of K.", lower_bound=0)
 flags.DEFINE_bool("compare", False, "Whether to train scikit-learn's SVC as well, on rank 0.")

@@ -1,11 +1,12 @@
 """adasumrun --timeline: one Chrome trace of all ranks."""
 
 import json
+import os
 import sys
 
 import pytest
 
-from adasumrun import timeline
+from adasumrun import command_line, timeline
 from tests import programs
 
 RANKS = 3
@@ -33,6 +34,15 @@ def test_ranks_leave_one_trace(tmp_path):
     combines = [e for e in events if e["name"] == "combine"]
     assert [sum(e["pid"] == rank for e in combines) for rank in range(RANKS)] == [2, 2, 2]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+@pytest.mark.parametrize("name", ["missing/trace.json", ".", ""])
+def test_a_timeline_that_cannot_be_written_is_refused(tmp_path, name, capsys):
+    path = os.path.join(tmp_path, name) if name else name
+    with pytest.raises(SystemExit):
+        command_line.parse([f"--timeline={path}", "sh"])
+    said = "expected a file in a folder that is there and can be written. Received: "
+    assert capsys.readouterr().err.endswith(f"{said}{path!r}\n")
 
 
 ENCODED = """
@@ -114,8 +124,8 @@ printf "$text" >"$TF_ADASUM_TIMELINE.rank$rank.0"
 """
 
 
-def _shell_ranks(trace):
-    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}", "sh", "-c", WRITE]
+def _shell_ranks(trace, write=WRITE):
+    ranks = [*programs.ADASUMRUN, "-np", "2", f"--timeline={trace}", "sh", "-c", write]
     return programs.run(ranks, 100)
 
 
@@ -133,8 +143,7 @@ def test_a_trace_is_of_this_job_alone(tmp_path):
 
 def test_a_trace_that_cannot_be_written_does_not_change_the_exit_code(tmp_path):
     trace = tmp_path / "trace.json"
-    trace.mkdir()
-    done = _shell_ranks(trace)
+    done = _shell_ranks(trace, 'mkdir -p "$TF_ADASUM_TIMELINE"; ' + WRITE)
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"adasumrun: expected to write the timeline {trace}. Received: ")

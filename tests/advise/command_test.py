@@ -96,6 +96,15 @@ def test_rates_are_refused_before_the_script_runs(tmp_path, capsys, own_process,
     assert f"Expected hosts['{key}'] to be " in line
 
 
+def test_a_plot_that_cannot_be_written_is_refused_before(tmp_path, capsys, own_process):
+    (tmp_path / "train.py").write_text("print('started')")
+    plot = tmp_path / "missing" / "plot.png"
+    assert program.main([f"--plot={plot}", str(tmp_path / "train.py")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith(f"can be written. Received: {str(plot)!r}\n")
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [

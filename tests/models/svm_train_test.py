@@ -27,6 +27,13 @@ def test_two_ranks_train_test_and_compare():
     assert "of both 0 not on the margin" in done.stdout
 
 
+def test_refuses_a_cost_of_nothing_in_a_line():
+    done = _train("--cost=0")
+    assert done.returncode == 1
+    assert "--cost=0.0: expected a finite number above 0." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_refuses_other_arguments_in_a_line():
     done = _train("digits")
     assert done.returncode != 0

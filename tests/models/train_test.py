@@ -77,6 +77,17 @@ def test_unknown_data_set_is_told_in_one_line(tmp_path):
     assert "Received: 'minst'" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("flag", ["json", "plot"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_training(tmp_path, flag):
+    path = tmp_path / "missing" / "file"
+    done = call([*ON_2_RANKS, *TRAIN, f"--data_dir={tmp_path}", f"--{flag}={path}"])
+    assert done.returncode == 1
+    said = f"--{flag}={path}: expected a file in a folder that is there and can be written."
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_rank_waits_for_data_that_another_cannot_prepare(tmp_path):
     taken = tmp_path / "file"
     taken.touch()

@@ -17,6 +17,7 @@ from typing import Any
 
 import keras
 
+from adasumrun import argument_types, job
 from tf_adasum import keras_hooks
 from tf_adasum.advise.advise import advise
 from tf_adasum.advise.hosts import Hosts, checked_hosts
@@ -39,7 +40,9 @@ def main(argv: list[str]) -> int:
     options = _parse(argv)
     try:
         checked_hosts(_hosts(options))
-    except ValueError as error:
+        if options.plot and job.rank() in (None, "0"):
+            argument_types.file_to_write(options.plot)
+    except (ValueError, argparse.ArgumentTypeError) as error:
         _say(str(error))
         return 1
     keras_hooks.install()  # before the hook of fit, which so lies around theirs
