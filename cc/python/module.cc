@@ -193,7 +193,7 @@ PYBIND11_MODULE(_native, module) {
              RaiseInterrupt();  // which may have ended a wait there
            })
       .def("allreduce_arrays", &PyCommunicator::AllreduceArrays, py::arg("arrays"),
-           py::arg("reduction"), py::arg("name"))
+           py::arg("reduction") = "adasum", py::arg("name") = "allreduce_arrays")
       .def_property_readonly("id", &PyCommunicator::id)
       .def_property_readonly("rank", &PyCommunicator::rank)
       .def_property_readonly("size", &PyCommunicator::size)

@@ -55,6 +55,13 @@ def test_in_a_part_of_the_ranks():
     np.testing.assert_array_equal(array, np.full(4, part.size, np.float32))
 
 
+def test_a_communicators_own_has_the_same_defaults():
+    arrays = [np.array([1.0 + adasum.rank(), 2.0]) for _ in range(2)]
+    adasum.allreduce_arrays(arrays[0])
+    adasum.world().allreduce_arrays(arrays[1])
+    np.testing.assert_array_equal(*arrays)
+
+
 def _not_contiguous():
     return np.zeros((4, 4))[:, ::2]
 

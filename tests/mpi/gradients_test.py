@@ -113,6 +113,27 @@ def test_broadcast_of_complex_numbers():
     np.testing.assert_allclose(tape.gradient(loss, mine), want)
 
 
+def test_second_derivative_of_a_broadcast_of_complex_numbers():
+    """Of |z|⁴ on every rank, with z from rank 0, as TensorFlow has it of their sum on one."""
+    mine = tf.complex([1.0, -2.0], [0.5, 3.0])
+
+    def second(loss):
+        with tf.GradientTape() as outer:
+            outer.watch(mine)
+            with tf.GradientTape() as inner:
+                inner.watch(mine)
+                value = loss(mine)
+            first = inner.gradient(value, mine)
+            seen = tf.math.real(first) + 2.0 * tf.math.imag(first)
+        return outer.gradient(seen, mine)
+
+    got = second(lambda z: tf.square(tf.square(tf.abs(adasum.broadcast(z)))))
+    # The root's first derivative alone depends on what is sent.
+    want = second(lambda z: adasum.size() * tf.square(tf.square(tf.abs(z))))
+    want = want if adasum.rank() == 0 else tf.zeros_like(want)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 @in_both_with_a_name
 def test_allgather(name, compiled):
     """Of rank + 1 rows of each dtype: w belongs to the rank that gathers, for all rows."""

@@ -250,7 +250,7 @@ def test_an_export_that_others_keep_waiting_is_given_up(tmp_path, monkeypatch):
     if world().size == 1:
         model.export(path, verbose=False)  # nobody else trains it
     else:
-        with pytest.raises(TimeoutError, match=r"locked for 0\.1 s .*Export on one rank alone"):
+        with pytest.raises(TimeoutError, match=r"locked for 0\.1 s .*Write on one rank alone"):
             model.export(path, verbose=False)
     os.close(folder)
     model.export(path, verbose=False)

@@ -167,7 +167,7 @@ def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tenso
                 caller_waits=tf.executing_eagerly(),
             )
         for i, total in zip(chosen, reduced):
-            sums[i] = tf.bitcast(total, dtype) if dtype.is_complex else total
+            sums[i] = tf.complex(*tf.unstack(total, axis=-1)) if dtype.is_complex else total
     return sums
 
 
@@ -191,7 +191,10 @@ def _has_gradient(tensor: tf.Tensor) -> bool:
 
 def _real(tensor: tf.Tensor) -> tf.Tensor:
     """A complex tensor as pairs of real numbers, any other as it is."""
-    return tf.bitcast(tensor, tensor.dtype.real_dtype) if tensor.dtype.is_complex else tensor
+    if not tensor.dtype.is_complex:
+        return tensor
+    # Not tf.bitcast, which has no gradient: there may be a second derivative.
+    return tf.stack([tf.math.real(tensor), tf.math.imag(tensor)], axis=-1)
 
 
 def _text(attribute: str | bytes) -> str:

@@ -70,7 +70,7 @@ def _take(descriptor: int, path: str) -> None:
         except BlockingIOError:
             if time.monotonic() > end:
                 received = f"its folder is locked for {seconds:g} s ({wait_limit.VARIABLE})"
-                advice = "Export on one rank alone: `if tf_adasum.rank() == 0:`."
+                advice = "Write on one rank alone: `if tf_adasum.rank() == 0:`."
                 expected = f"other processes to end writing beside {path!r}"
                 raise TimeoutError(refusal(expected, received, advice)) from None
             time.sleep(_TRY_EVERY_SECONDS)
