@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,9 @@ struct User {
   std::function<void()> leave;
 };
 
-// Of this process, which loaded the library.
 struct End {
-  const HomeProcess home{};
+  // What uses MPI: the process that loaded the library, or a child of it that is the rank.
+  std::optional<HomeProcess> home{std::in_place};
   std::mutex mutex;
   std::atomic<bool> has_come{false};
   bool is_awaited = false;
@@ -41,7 +42,7 @@ const End& loaded = TheEnd();
 // What MPI calls when MPI_COMM_SELF ends, which is how MPI_Finalize begins.
 int BeforeFinalize(MPI_Comm, int, void*, void*) {
   End& end = TheEnd();
-  if (!end.home.IsHere()) return MPI_SUCCESS;
+  if (!end.home->IsHere()) return MPI_SUCCESS;
   std::vector<User> users;
   {
     std::lock_guard<std::mutex> lock(end.mutex);
@@ -68,7 +69,9 @@ void Await() {
   int key = MPI_KEYVAL_INVALID;
   CheckMpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &BeforeFinalize, &key, nullptr),
            "MPI_Comm_create_keyval");
-  CheckMpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+  const int code = MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  MPI_Comm_free_keyval(&key);  // an attribute that is set keeps what belongs to it
+  CheckMpi(code, "MPI_Comm_set_attr");
 }
 
 }  // namespace
@@ -76,7 +79,11 @@ void Await() {
 void LeaveBeforeMpiEnds(const std::shared_ptr<void>& user, std::function<void()> leave) {
   End& end = TheEnd();
   std::lock_guard<std::mutex> lock(end.mutex);
-  if (!std::exchange(end.is_awaited, true)) Await();
+  if (!end.is_awaited) {
+    Await();
+    end.home.emplace();
+    end.is_awaited = true;
+  }
   auto is_gone = [](const User& each) { return each.user.expired(); };
   end.users.erase(std::remove_if(end.users.begin(), end.users.end(), is_gone), end.users.end());
   end.users.push_back({user, std::move(leave)});
@@ -84,14 +91,14 @@ void LeaveBeforeMpiEnds(const std::shared_ptr<void>& user, std::function<void()>
 
 bool MpiIsUsable() {
   int initialized = 0, finalized = 1;
-  return TheEnd().home.IsHere() && !TheEnd().has_come &&
+  return TheEnd().home->IsHere() && !TheEnd().has_come &&
          MPI_Initialized(&initialized) == MPI_SUCCESS && initialized &&
          MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized;
 }
 
 void IfMpiIsUsable(const std::function<void()>& call) {
   End& end = TheEnd();
-  if (!end.home.IsHere()) return;
+  if (!end.home->IsHere()) return;
   std::lock_guard<std::mutex> lock(end.mutex);
   if (MpiIsUsable()) call();
 }

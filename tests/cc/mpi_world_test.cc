@@ -1,6 +1,9 @@
-// A world's last user may let go of it while MPI is being finalised by another thread.
+// How the users of MPI leave it: whoever finalises it, and whoever lets go of a world meanwhile.
 
 #include "cc/transport/mpi_world.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -12,10 +15,30 @@
 namespace adasum {
 namespace {
 
-// Once in a process, so that this is one test.
-TEST(WorldsEndWhileMpiIsFinalised) {
+void StartMpi() {
   int level = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+}
+
+// Before this process starts MPI: a program may load the library and fork what becomes the rank.
+TEST(AForkedChildThatIsTheRankLeaves) {
+  const pid_t child = fork();
+  if (child == 0) {
+    StartMpi();
+    bool has_left = false;
+    const auto world =
+        MpiWorld::Duplicate(MPI_Comm_c2f(MPI_COMM_SELF), [&has_left] { has_left = true; });
+    MPI_Finalize();
+    _exit(has_left ? 0 : 1);
+  }
+  int status = -1;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(WIFEXITED(status) && WEXITSTATUS(status) == 0, true);
+}
+
+// Once in a process, so that this is one test.
+TEST(WorldsEndWhileMpiIsFinalised) {
+  StartMpi();
   std::atomic<bool> is_ending{false};
   constexpr int kWorlds = 1000;
   std::vector<std::shared_ptr<MpiWorld>> worlds;

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import programs
 from tests.training.numbered_files import model_of_ones
 from tests.training.replicas import LOCAL, barrier, shared_path, strategy
 from tf_adasum.collectives.communicator import world
 from tf_adasum.collectives.gathered import gather_bytes
-from tf_adasum.keras_hooks import drawn_seeds
 
 NUMBER = 30
 
 
 @pytest.fixture(autouse=True)
 def seeds_of_this_rank():
-    """As where a program seeds nothing: NumPy's and Python's generators are unlike on all ranks."""
-    strategy(1)  # gives all ranks one TensorFlow seed
-    keras.utils.clear_session()  # forgets a seed that another test has set
-    np.random.seed(world().rank)
-    assert drawn_seeds.rng_utils.get_random_seed() is None
+    """Unlike ones; a strategy then gives all ranks one TensorFlow seed, and no other."""
+    keras.utils.set_random_seed(1 + world().rank)
+    strategy(1)
 
 
 def of_all(name, values):
@@ -79,8 +78,6 @@ def test_every_image_of_a_folder_is_seen_once(num_local):
 
 def test_a_folder_has_one_order():
     folder = images()
-    if world().rank == 0:
-        from_folder(folder)  # of one rank alone
     if world().size > 1:
         check_one_shuffle("folder", from_folder(folder).file_paths)
     unshuffled = from_folder(folder, shuffle=False).file_paths
@@ -89,14 +86,17 @@ def test_a_folder_has_one_order():
     ]
 
 
-def test_another_run_has_another_order():
+def test_every_folder_and_seed_has_another_order():
     if world().size == 1:
         return
     folder, orders = images(), []
     for seed in (1, 2):
         tf.random.set_seed(seed)
         orders.append(check_one_shuffle(f"folder {seed}", from_folder(folder).file_paths))
-    assert orders[0] != orders[1]
+        orders.append(check_one_shuffle(f"again {seed}", from_folder(folder).file_paths))
+    assert len(set(map(tuple, orders))) == 4
+    tf.random.set_seed(1)
+    assert from_folder(folder).file_paths == orders[0]
 
 
 def test_where_all_is_seeded_the_order_is_that_of_one_process():
@@ -106,6 +106,35 @@ def test_where_all_is_seeded_the_order_is_that_of_one_process():
     drawn = np.random.RandomState(7).randint(10**6)
     assert found == from_folder(folder, seed=drawn).file_paths
     check_one_shuffle("seeded", found)
+
+
+def test_a_rank_that_makes_data_alone_is_told():
+    if world().size == 1:
+        return
+    folder = images()
+    if world().rank == 1:
+        from_folder(folder)
+    model = model_of_ones(1)
+    with pytest.raises(ValueError, match="rank 1 shuffles it by seeds of its own"):
+        model.fit(to_pairs(from_folder(folder)), verbose=0)
+
+
+UNJOINED = """
+import keras, numpy as np
+from tf_adasum import keras_hooks
+from tf_adasum.collectives.communicator import joined_world
+keras_hooks.install()
+keras.utils.split_dataset(np.arange(4), left_size=2, shuffle=True)
+keras.src.legacy.preprocessing.image.Iterator(4, 2, True, None)._set_index_array()
+assert joined_world() is None
+"""
+
+
+def test_what_has_no_strategy_joins_no_world():
+    """Ranks would wait for those that make no such data."""
+    if world().size == 1:
+        done = programs.run([sys.executable, "-c", UNJOINED], 100)
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_process_alone_draws_by_itself():
@@ -142,8 +171,19 @@ def numbers_of(batches):
     return [float(row) for index in range(len(batches)) for row in batches[index][1].ravel()]
 
 
+def test_a_split_is_another_one_each_time():
+    rows = np.arange(NUMBER)
+    pairs = [keras.utils.split_dataset(rows, left_size=9, shuffle=True) for _ in range(3)]
+    splits = [[int(row) for row in data] for data, _ in pairs]
+    assert len(set(map(tuple, splits))) == 3
+    if world().size > 1:
+        check_one_shuffle("splits", [row for split in splits for row in split])
+
+
 @pytest.mark.parametrize("seed", [None, 5])
-def test_an_image_generator_has_one_order_an_epoch(seed):
+@pytest.mark.parametrize("of_tensorflow", [1, -5])
+def test_an_image_generator_has_one_order_an_epoch(seed, of_tensorflow):
+    tf.random.set_seed(of_tensorflow)
     batches = generated(seed=seed)
     orders = []
     for epoch in range(2):
@@ -158,11 +198,12 @@ def test_an_image_generator_has_one_order_an_epoch(seed):
 
 
 @pytest.mark.parametrize("num_local", LOCAL)
-def test_every_image_of_a_generator_is_seen_once(num_local):
+@pytest.mark.parametrize(("seed", "workers"), [(None, 1), (5, 3)])
+def test_every_image_of_a_generator_is_seen_once(num_local, seed, workers):
     class Pairs(keras.utils.PyDataset):
         def __init__(self):
-            super().__init__()
-            self.batches = generated()
+            super().__init__(workers=workers)
+            self.batches = generated(seed=seed)
 
         def __len__(self):
             return len(self.batches)
@@ -173,5 +214,12 @@ def test_every_image_of_a_generator_is_seen_once(num_local):
         def on_epoch_end(self):
             self.batches.on_epoch_end()
 
-    logs = model_of_ones(num_local).fit(Pairs(), verbose=0, epochs=2, shuffle=False).history
-    assert [logs["count"], logs["squares"]] == [[each] * 2 for each in sums()]
+    logs = model_of_ones(num_local).fit(Pairs(), verbose=0, epochs=4, shuffle=False).history
+    assert [logs["count"], logs["squares"]] == [[each] * 4 for each in sums()]
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_the_first_order_of_a_generator_is_that_of_one_process(seed):
+    keras.utils.set_random_seed(7)
+    found = numbers_of(generated(seed=seed))
+    assert found == np.random.RandomState(seed or 7).permutation(NUMBER).tolist()

@@ -4,7 +4,8 @@
 draws, another one in each process. Every rank takes its share of the same global batches, so that
 with unlike orders some examples would be in no share and others in two.
 
-No rank asks another one: a program may make a dataset on one rank alone.
+No rank asks another one, which may not be there: a program may make a dataset on one rank alone. It
+has drawn one more then, and what it makes afterwards is told as that of unlike seeds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from keras.src.utils import (
     audio_dataset_utils,
     dataset_utils,
     image_dataset_utils,
-    rng_utils,
     text_dataset_utils,
     timeseries_dataset_utils,
 )
 from tensorflow.python.eager import context as eager_context
 
-from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.communicator import joined_world
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.stand_ins import StandIn
 
@@ -43,41 +43,58 @@ for _module, _function in (
     (dataset_utils, "index_directory"),
     (image_dataset_utils, "image_dataset_from_directory"),
     (text_dataset_utils, "text_dataset_from_directory"),
+    (
+        timeseries_dataset_utils,
+        "_timeseries_dataset_tf"  # of newer Kerases
+        if hasattr(timeseries_dataset_utils, "_timeseries_dataset_tf")
+        else "timeseries_dataset_from_array",
+    ),
 ):
     require_reads(_module, _function, "np", "randint")
 require_reads(dataset_utils, "_split_dataset_tf", "random", "randint")
 require_hooks(dataset_utils, "random")
-require_hooks(rng_utils, "get_random_seed")
-require_hooks(eager_context, "global_seed")
-
-_LIMIT = 10**6  # Keras' own
+require_hooks(eager_context, "context", "global_seed")
+require_reads(eager_context.Context, "_set_global_seed", "_rng")
 
 
 def install() -> None:
-    """Lets Keras' functions that make datasets draw a number that all ranks have."""
-    numbers = StandIn(np.random, randint=_drawn_for_all(np.random.randint))
+    """Lets Keras' functions that make datasets draw numbers that all ranks have."""
+    drawn = _by_all(np.random.randint, lambda seed: np.random.RandomState(seed).randint)
     for module in _BY_NUMPY:
-        module.np = StandIn(np, random=numbers)
-    dataset_utils.random = StandIn(random, randint=_drawn_for_all(random.randint))
+        module.np = StandIn(np, random=StandIn(np.random, randint=drawn))
+    drawn = _by_all(random.randint, lambda seed: random.Random(seed).randint)
+    dataset_utils.random = StandIn(random, randint=drawn)
 
 
 def of_all_ranks() -> int | None:
-    """Returns a number that is the same on all ranks; None where each draws its own.
+    """Returns a number from 0 to 2**32 - 1 that all ranks have; None in a process alone.
 
-    It is TensorFlow's seed, which ranks share since the `AdasumStrategy` was made. A program that
-    seeds all generators by `keras.utils.set_random_seed` draws alike by itself, and so that a
-    process alone has the same order.
+    It is TensorFlow's seed, which ranks share since the `AdasumStrategy` was made.
     """
-    if world().size == 1 or rng_utils.get_random_seed() is not None:
+    world, seed = joined_world(), eager_context.global_seed()
+    if world is None or world.size == 1 or seed is None:
         return None
-    seed = eager_context.global_seed()
-    return None if seed is None else int(seed)
+    return int(seed) % 2**32
 
 
-def _drawn_for_all(draw: Callable[..., int]) -> Callable[..., int]:
+def _by_all(
+    draw: Callable[..., int], make: Callable[[int], Callable[..., int]]
+) -> Callable[..., int]:
+    """Draws in a process alone as Keras does, else by what `make` makes of the ranks' number.
+
+    After `keras.utils.set_random_seed` those are the same numbers.
+    """
+    begun, drawn_by_all = None, draw
+
     @functools.wraps(draw)
-    def draw_for_all(*limits):
+    def draw_by_all(*limits):
+        nonlocal begun, drawn_by_all
         own, seed = draw(*limits), of_all_ranks()
-        return own if seed is None else random.Random(seed).randrange(_LIMIT)
+        if seed is None:
+            return own
+        # TensorFlow makes another one whenever a seed is set, be it the same.
+        if begun is not (generator := eager_context.context()._rng):
+            begun, drawn_by_all = generator, make(seed)
+        return drawn_by_all(*limits)
 
-    return draw_for_all
+    return draw_by_all

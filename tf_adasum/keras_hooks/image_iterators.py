@@ -20,17 +20,25 @@ require_reads(Iterator, "__init__", "seed")
 
 
 def install() -> None:
-    """Lets iterators without a seed draw orders that all ranks have."""
+    """Lets iterators draw orders that all ranks have.
+
+    Those with a seed, too: several threads of a `PyDataset` seed and use one generator, in an order
+    of chance.
+    """
     original = Iterator._set_index_array
 
     @functools.wraps(original)
-    def set_for_all(self):
-        original(self)
+    def set_by_all(self):
         seed = drawn_seeds.of_all_ranks()
-        if not self.shuffle or self.seed is not None or seed is None:
+        if seed is None or not self.shuffle:
+            original(self)
             return
         # Of this iterator alone: those of other data may be at another epoch on another rank.
         self._adasum_epoch = getattr(self, "_adasum_epoch", -1) + 1
-        self.index_array = np.random.default_rng([seed, self._adasum_epoch]).permutation(self.n)
+        if self.seed is not None:
+            seed = int(self.seed) % 2**32
+        # The first is Keras' own with this seed.
+        key = [seed, self._adasum_epoch] if self._adasum_epoch else seed
+        self.index_array = np.random.RandomState(key).permutation(self.n)
 
-    Iterator._set_index_array = set_for_all
+    Iterator._set_index_array = set_by_all

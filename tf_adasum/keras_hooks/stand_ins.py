@@ -21,4 +21,6 @@ class StandIn:
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_module":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._module, name)
