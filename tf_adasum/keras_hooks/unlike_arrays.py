@@ -19,7 +19,7 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks import calls, first_batches
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -27,29 +27,51 @@ require_hooks(TFEpochIterator, "__init__")
 
 _log = logging.getLogger("tf_adasum")
 
+_OTHER_ARRAYS = (
+    "%s: %s was given other arrays than %s. Each rank takes its share of every batch from its own, "
+    "so that rows of all others are left out, or come twice. Give all ranks the same arrays (seed "
+    "what shuffles or splits them), or rows of their own as tf.data with AutoShardPolicy.OFF."
+)
+_OTHER_BATCHES = (
+    "%s: %s begins with batches of other rows than %s. Each rank takes its share of every batch of "
+    "its own, so that some rows are left out, and others come twice. Seed what orders them alike "
+    "on all ranks (keras.utils.set_random_seed(1), numpy.random.seed(1)). Where a program draws "
+    "its targets by chance, this is as it should be."
+)
+
 
 def install() -> None:
-    """Lets `fit`, `evaluate` and `predict` compare a few rows of the arrays that they are given."""
+    """Lets `fit`, `evaluate` and `predict` compare a few rows of what they are given.
+
+    Those of arrays, and of the first batches that a `PyDataset` or a generator makes.
+    """
+    first_batches.install()
     original = TFEpochIterator.__init__
 
     @functools.wraps(original)
     def make_and_compare(self, distribute_strategy=None, *args, **kwargs):
-        original(self, distribute_strategy, *args, **kwargs)
+        with first_batches.noted() as batches:
+            original(self, distribute_strategy, *args, **kwargs)
         extended = getattr(distribute_strategy, "extended", None)
         call = calls.current()
         if not isinstance(extended, HookedExtended) or call is None or call.in_turn:
             return
         if extended.communicator.size > 1:
             are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
-            data = [kwargs.get(name) for name in ("x", "y", "sample_weight")] if are_arrays else []
             # As Keras has it, which takes one where the program says none.
             batch_size = self.data_adapter.batch_size if are_arrays else None
-            _compare(call.name, data, batch_size, extended.communicator)
+            if are_arrays:
+                data = [kwargs.get(name) for name in ("x", "y", "sample_weight")]
+            else:
+                data = first_batches.compared(batches)
+            _compare(call.name, are_arrays, data, batch_size, extended.communicator)
 
     TFEpochIterator.__init__ = make_and_compare
 
 
-def _compare(name: str, data: list, batch_size: int | None, communicator: Communicator) -> None:
+def _compare(
+    name: str, are_arrays: bool, data: list, batch_size: int | None, communicator: Communicator
+) -> None:
     own = f"{digest(data)} {batch_size}".encode()
     given = gather_bytes(own, communicator, "digests of the arrays of a call")
     digests, sizes = zip(*(each.decode().split() for each in given))
@@ -57,10 +79,7 @@ def _compare(name: str, data: list, batch_size: int | None, communicator: Commun
         return
     if rank := first_unlike(digests):
         _log.warning(
-            "%s: %s was given other arrays than %s. Each rank takes its share of every "
-            "batch from its own, so that rows of all others are left out, or come twice. Give all "
-            "ranks the same arrays (seed what shuffles or splits them), or rows of their own as "
-            "tf.data with AutoShardPolicy.OFF.",
+            _OTHER_ARRAYS if are_arrays else _OTHER_BATCHES,
             *(name, communicator.in_words(rank), communicator.in_words(0)),
         )
     elif rank := first_unlike(sizes):
