@@ -45,6 +45,7 @@ from tf_adasum.keras_hooks import (
     own_values,
     plain_optimizer,
     python_numbers,
+    returned_metrics,
     reused_generators,
     saved_attributes,
     seeds,
@@ -103,6 +104,8 @@ _HOOKS = (
     own_values,
     plain_optimizer,
     python_numbers,
+    # After those that put something around a step: it must see the model's own.
+    returned_metrics,
     reused_generators,
     saved_attributes,
     seeds,

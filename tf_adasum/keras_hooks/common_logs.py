@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.as_array import as_array
-from tf_adasum.keras_hooks import calls, data_position
+from tf_adasum.keras_hooks import calls, data_position, returned_metrics
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
@@ -28,8 +28,8 @@ def install() -> None:
 
     @functools.wraps(original)
     def get_common(self, logs):
-        result = keras.tree.map_structure(_read, _of_metrics(self, logs, original))
         call = calls.current()
+        result = keras.tree.map_structure(_read, _of_metrics(self, logs, call, original))
         if call is None or call.model is not self or call.in_turn or call.communicator is None:
             return result
         return _averaged(result, call)
@@ -37,8 +37,8 @@ def install() -> None:
     TensorFlowTrainer._get_metrics_result_or_logs = get_common
 
 
-def _of_metrics(model: keras.Model, logs, original):
-    """What the model's metrics keep, where all logs are theirs.
+def _of_metrics(model: keras.Model, logs, call: calls.Call | None, original):
+    """What the model's metrics keep, where logs are theirs.
 
     Also where a `train_step` returns `{metric.name: metric.result() for metric in self.metrics}`,
     as Keras' guide has it: the compiled metrics are a dictionary in it, which Keras does not look
@@ -49,14 +49,28 @@ def _of_metrics(model: keras.Model, logs, original):
         logs = model.get_metrics_result()
     result = original(model, logs)
     is_ours = isinstance(model.distribute_strategy.extended, HookedExtended)
-    is_nested = isinstance(logs, dict) and any(isinstance(each, dict) for each in logs.values())
-    if result is not logs or not is_ours or not is_nested:
+    if result is not logs or not is_ours or not isinstance(logs, dict):
         return result
-    flat: dict = {}
-    for name, value in logs.items():
-        flat |= value if isinstance(value, dict) else {name: value}
-    result = original(model, flat)
-    return logs if result is flat else result
+    if any(isinstance(each, dict) for each in logs.values()):
+        flat: dict = {}
+        for name, value in logs.items():
+            flat |= value if isinstance(value, dict) else {name: value}
+        result = original(model, flat)
+        if result is not flat:
+            return result
+    return logs if call is None else _of_step(model, call, logs)
+
+
+def _of_step(model: keras.Model, call: calls.Call, logs: dict) -> dict:
+    """Of metrics by whatever names the step returns them, with the types that these have there."""
+
+    def like_own(value, own):
+        if value is own:
+            return own
+        array = as_array(_read(value))
+        return _like(own, array, array)
+
+    return keras.tree.map_structure(like_own, returned_metrics.read(model, call.name, logs), logs)
 
 
 def _read(value):
