@@ -78,8 +78,8 @@ RETURNS = {
     ),
     "of a result of results": (lambda m: {"half": m.smoothed.result()}, {"half": "half"}),
     "of a dictionary": (
-        lambda m: {"of": m.counts.result(), "acc": m.accuracy.result()},
-        {"no": "no", "yes": "tp", "acc": "acc"},  # as Keras has dictionaries in logs
+        lambda m: {"acc": m.accuracy.result(), **m.counts.result()},
+        {"no": "no", "yes": "tp", "acc": "acc"},
     ),
     "of parts": (lambda m: {"part": m.counts.result()["yes"]}, {"part": "tp"}),
 }
