@@ -43,8 +43,8 @@ def between(least: float, most: float) -> Callable[[str], float]:
 
 def file_to_write(path: str) -> str:
     """Returns the path of a file that can be written: what ends hours later must not fail then."""
-    folder = os.path.dirname(path) or "."
-    if not path or os.path.isdir(path) or not os.access(folder, os.W_OK):
+    place = path if os.path.exists(path) else os.path.dirname(path) or "."
+    if not path or os.path.isdir(path) or not os.access(place, os.W_OK):
         raise argparse.ArgumentTypeError(
             f"expected a file in a folder that is there and can be written. Received: {path!r}"
         )

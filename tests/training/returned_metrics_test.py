@@ -119,3 +119,29 @@ def test_logs_are_of_all_rows(name, batch, num_local, eagerly=False):
 
 def test_of_a_step_that_is_run_eagerly():
     test_logs_are_of_all_rows("by other names", 4, 1, eagerly=True)
+
+
+def results_of_a_metric_that_begins_anew(model):
+    first = model.accuracy.result()
+    model.accuracy.reset_state()
+    model.accuracy.update_state([[1.0]], [[1.0]])
+    return {"first": first, "last": model.accuracy.result(), "again": model.accuracy.result()}
+
+
+def results_of_a_metric_that_goes_on(model):
+    first = model.accuracy.result()
+    model.accuracy.update_state([[1.0]] * 1000, [[1.0]] * 1000)
+    return {"first": first, "last": model.accuracy.result()}
+
+
+@pytest.mark.parametrize(
+    "returns", [results_of_a_metric_that_begins_anew, results_of_a_metric_that_goes_on]
+)
+def test_what_a_metric_returned_before_is_not_what_it_keeps(returns):
+    with strategy(1).scope():
+        model = Model(returns)
+        model.build((None, 3))
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.25)))
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(ROWS)
+    logs = model.fit(data, verbose=0).history
+    assert logs["first"][0] < 0.9 < logs["last"][0]

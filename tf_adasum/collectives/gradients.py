@@ -167,7 +167,7 @@ def _sums(handle: tf.Tensor, tensors: Sequence[Any], name: str) -> list[tf.Tenso
                 caller_waits=tf.executing_eagerly(),
             )
         for i, total in zip(chosen, reduced):
-            sums[i] = tf.complex(*tf.unstack(total, axis=-1)) if dtype.is_complex else total
+            sums[i] = tf.complex(*tf.unstack(total, 2, axis=-1)) if dtype.is_complex else total
     return sums
 
 

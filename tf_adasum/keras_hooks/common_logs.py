@@ -58,7 +58,7 @@ def _of_metrics(model: keras.Model, logs, call: calls.Call | None, original):
         result = original(model, flat)
         if result is not flat:
             return result
-    return logs if call is None else _of_step(model, call, logs)
+    return logs if call is None or call.model is not model else _of_step(model, call, logs)
 
 
 def _of_step(model: keras.Model, call: calls.Call, logs: dict) -> dict:
@@ -67,10 +67,12 @@ def _of_step(model: keras.Model, call: calls.Call, logs: dict) -> dict:
     def like_own(value, own):
         if value is own:
             return own
-        array = as_array(_read(value))
-        return _like(own, array, array)
+        array = _number(_read(value))
+        return own if array is None else _like(own, array, array)
 
-    return keras.tree.map_structure(like_own, returned_metrics.read(model, call.name, logs), logs)
+    ranks = None if call.in_turn else call.communicator
+    values = returned_metrics.read(model, call.name, logs, ranks)
+    return keras.tree.map_structure(like_own, values, logs)
 
 
 def _read(value):
