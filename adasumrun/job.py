@@ -36,6 +36,11 @@ def rank(environment: Mapping[str, str] = os.environ) -> str | None:
     return next(found, None)
 
 
+def speaks(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process writes what a job writes once: rank 0, or one that is told no rank."""
+    return rank(environment) in (None, "0")
+
+
 def ranks_on_this_host(environment: Mapping[str, str] = os.environ) -> int | None:
     """How many ranks are on this one's host; None where the launcher does not say it."""
     found = (environment[name] for _, name in _SIZE_VARIABLES if name in environment)

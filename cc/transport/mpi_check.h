@@ -1,3 +1,4 @@
+// What MPI's functions return, as exceptions.
 #ifndef ADASUM_TRANSPORT_MPI_CHECK_H_
 #define ADASUM_TRANSPORT_MPI_CHECK_H_
 

@@ -13,7 +13,7 @@ namespace adasum {
 void LeaveBeforeMpiEnds(const std::shared_ptr<void>& user, std::function<void()> leave);
 
 // Whether MPI can be called: it was initialised, it has not begun to end, and this process is no
-// forked child, in whose hands its connections would break.
+// forked child of the one that uses it, in whose hands its connections would break.
 bool MpiIsUsable();
 
 // Runs `call` if MPI can be called. MPI does not end before it returns, whichever thread finalises

@@ -20,3 +20,8 @@ def test_what_launchers_say(name):
     environment, is_launched, is_on_one_host = ENVIRONMENTS[name]
     assert job.is_launched(environment) is is_launched
     assert job.is_on_one_host(environment) is is_on_one_host
+
+
+def test_rank_0_speaks_and_what_is_no_rank():
+    assert job.speaks({}) and job.speaks({"PMI_RANK": "0"})
+    assert not job.speaks({"PMI_RANK": "1"}) and not job.speaks({"OMPI_COMM_WORLD_RANK": "1"})

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
     options = _parse(argv)
     try:
         checked_hosts(_hosts(options))
-        if options.plot and job.rank() in (None, "0"):
+        if options.plot and job.speaks():
             argument_types.file_to_write(options.plot)
     except (ValueError, argparse.ArgumentTypeError) as error:
         _say(str(error))

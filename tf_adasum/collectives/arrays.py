@@ -9,8 +9,6 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_name
 from tf_adasum.collectives.refusals import refusal, shown
 
-_NAME = "allreduce_arrays"
-
 
 def allreduce_arrays(
     arrays: np.ndarray | Sequence[np.ndarray],
@@ -60,4 +58,5 @@ def allreduce_arrays(
         except Exception as error:  # a tensor's, say
             line = refusal("an array or a list of arrays", shown(arrays), "Pass NumPy arrays.")
             raise TypeError(line) from error
-    communicator.allreduce_arrays(arrays, reduction, _NAME if name is None else name)
+    names = () if name is None else (name,)
+    communicator.allreduce_arrays(arrays, reduction, *names)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.as_array import as_array
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks import calls, data_position, returned_metrics
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
@@ -29,12 +30,17 @@ def install() -> None:
     @functools.wraps(original)
     def get_common(self, logs):
         call = calls.current()
+        if call is not None and call.model is not self:
+            call = None
         result = keras.tree.map_structure(_read, _of_metrics(self, logs, call, original))
-        if call is None or call.model is not self or call.in_turn or call.communicator is None:
-            return result
-        return _averaged(result, call)
+        return result if _ranks(call) is None else _averaged(result, call)
 
     TensorFlowTrainer._get_metrics_result_or_logs = get_common
+
+
+def _ranks(call: calls.Call | None) -> Communicator | None:
+    """Those that are at this place together; None for a rank without others."""
+    return None if call is None or call.in_turn else call.communicator
 
 
 def _of_metrics(model: keras.Model, logs, call: calls.Call | None, original):
@@ -58,10 +64,10 @@ def _of_metrics(model: keras.Model, logs, call: calls.Call | None, original):
         result = original(model, flat)
         if result is not flat:
             return result
-    return logs if call is None or call.model is not model else _of_step(model, call, logs)
+    return logs if call is None else _of_step(call, logs)
 
 
-def _of_step(model: keras.Model, call: calls.Call, logs: dict) -> dict:
+def _of_step(call: calls.Call, logs: dict) -> dict:
     """Of metrics by whatever names the step returns them, with the types that these have there."""
 
     def like_own(value, own):
@@ -70,8 +76,7 @@ def _of_step(model: keras.Model, call: calls.Call, logs: dict) -> dict:
         array = _number(_read(value))
         return own if array is None else _like(own, array, array)
 
-    ranks = None if call.in_turn else call.communicator
-    values = returned_metrics.read(model, call.name, logs, ranks)
+    values = returned_metrics.read(call.model, call.name, logs, _ranks(call))
     return keras.tree.map_structure(like_own, values, logs)
 
 
