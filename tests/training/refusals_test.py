@@ -25,7 +25,7 @@ from tests.training.replicas import (
 )
 from tf_adasum.collectives.communicator import world
 
-OUTSIDE = r"Expected weights created inside the scope\(\).* Make, load and compile the model inside"
+OUTSIDE = r"Expected weights created inside the scope\(\).* Make, build, load and compile the model"
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 

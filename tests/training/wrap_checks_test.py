@@ -107,3 +107,16 @@ def test_optimizers_that_hide_their_weights_are_refused():
         with pytest.raises(TypeError, match=r"mode='gradient'"):
             tf_adasum.wrap(keras.optimizers.ScheduleFreeAdamW())
         tf_adasum.wrap(keras.optimizers.ScheduleFreeAdamW(), mode="gradient")
+
+
+@pytest.mark.parametrize(
+    "name, kind, known",
+    [("compression", "codec", "'float16'"), ("sync", "choice", "'GroupAveraging'")],
+)
+def test_a_configuration_of_a_later_version(name, kind, known):
+    wrapped = tf_adasum.wrap(keras.optimizers.SGD())
+    config = wrapped.get_config()
+    config["adasum"][name] = {"name": "of tomorrow"}
+    match = rf"a {kind} among \[.*{known}.*\]\. Received: 'of tomorrow'\. .*update tf_adasum"
+    with pytest.raises(ValueError, match=match):
+        type(wrapped).from_config(config)

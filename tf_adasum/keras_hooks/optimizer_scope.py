@@ -93,5 +93,5 @@ def _check_made_here(variable, optimizer, strategy: tf.distribute.Strategy) -> N
         f"weights created inside the scope() of the AdasumStrategy that the optimizer "
         f"{optimizer.name!r} was created in"
     )
-    advice = "Make, load and compile the model inside that scope()."
+    advice = "Make, build, load and compile the model inside that scope()."
     raise RuntimeError(refusal(expected, f"{name!r}, created outside of it", advice))

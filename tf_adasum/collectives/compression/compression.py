@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tensorflow as tf
 
 from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
+from tf_adasum.collectives.choice import Choice
 from tf_adasum.collectives.dtypes import FLOATS
-from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.collectives.refusals import refusal
 
 # Where a scale and a message more cost more than a tensor has.
 LEAST_ELEMENTS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class Compression:
+class Compression(Choice):
     """How floats travel; the codecs are subclasses.
 
     Args:
@@ -34,6 +35,9 @@ class Compression:
 
     least_elements: int = dataclasses.field(default=LEAST_ELEMENTS, kw_only=True)
 
+    argument: ClassVar[str] = "compression"
+    kind: ClassVar[str] = "codec"
+    instance: ClassVar[str] = "Sign()"
     # As cc/compression registers it.
     name: ClassVar[str]
 
@@ -45,25 +49,10 @@ class Compression:
         """What the C++ code is told."""
         return self.name
 
-    def get_config(self) -> dict[str, Any]:
-        """Its settings, and which it is; `from_config` makes it again."""
-        return {"name": self.name, **dataclasses.asdict(self)}
-
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Compression:
-        """Makes the codec that a configuration describes.
-
-        Raises:
-            ValueError: there is none of this name.
-        """
-        settings = dict(config)
-        name = settings.pop("name", None)
-        for codec in cls.__subclasses__():
-            if codec.name == name:
-                return codec(**settings)
-        names = sorted(codec.name for codec in cls.__subclasses__())
-        advice = "It was saved by another version: update tf_adasum."
-        raise ValueError(refusal(f"a codec among {names}", repr(name), advice))
+    def saved_name(cls) -> str:
+        """What a configuration calls the codec."""
+        return cls.name
 
     def encodes(self, tensor: tf.Tensor | tf.Variable) -> bool:
         """Returns whether the tensor travels encoded.
@@ -81,15 +70,6 @@ class Compression:
     def encodes_elements(self, num_elements: int, dtype: str) -> bool:
         """Returns whether a tensor of so many elements travels encoded."""
         return dtype in FLOATS and num_elements >= max(self.least_elements, 1)
-
-    @classmethod
-    def check(cls, compression: Any) -> None:
-        """Raises TypeError for what is no codec."""
-        if not isinstance(compression, cls):
-            expected = "one of adasum.compression's codecs as compression"
-            raise TypeError(
-                refusal(expected, shown(compression), "Pass one of them, such as Sign().")
-            )
 
 
 def work_dtype(dtype: str) -> str:
