@@ -33,6 +33,7 @@ def main() -> None:
     settings = recipe.configuration(CONFIGURATIONS)
     strategy = recipe.strategy()
     builder = datasets.prepared(settings.dataset, FLAGS.data_dir)
+    datasets.check(builder, ["text"], [settings.split, settings.evaluated])
     texts = texts_of(builder, settings.split, settings.tokenizer_texts)
     tokenizer = pieces.train_tokenizer(texts, settings.vocabulary)
     if settings.mixed_precision:

@@ -7,7 +7,7 @@ import os
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -25,7 +25,7 @@ _PROBE_URL = "https://storage.googleapis.com"
 _PROBE_SECONDS = 5
 
 
-class DatasetError(Exception):
+class DatasetError(ValueError):
     """One line: what was asked for, why it is not to be had, what to do."""
 
 
@@ -62,6 +62,36 @@ def prepared(name: str, folder: str | None = None) -> tfds.core.DatasetBuilder:
     if failed[0] > 0:
         raise DatasetError(f"another rank could not prepare the data set {name}, and says why.")
     return _builder(name, folder or DEFAULT_FOLDER)
+
+
+def check(
+    builder: tfds.core.DatasetBuilder, features: Sequence[str], splits: Sequence[str]
+) -> None:
+    """Looks before a training whether a data set has what it needs.
+
+    Args:
+        builder: a prepared data set of tensorflow_datasets.
+        features: names, e.g. "text".
+        splits: as tensorflow_datasets reads them, e.g. "train[:10%]".
+
+    Raises:
+        DatasetError: a feature is missing, or a split has no example.
+    """
+    name, known = builder.info.full_name, builder.info.features
+    missing = [feature for feature in features if feature not in known]
+    if missing:
+        raise DatasetError(
+            f"expected a data set with {' and '.join(map(repr, features))}. "
+            f"Received: {name}, which has {' and '.join(map(repr, known))}."
+        )
+    for split in splits:
+        try:
+            builder.info.splits[split]
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
+            raise DatasetError(
+                f"expected a split of {name}. Received: {split!r}: {reason}"
+            ) from None
 
 
 def _builder(name: str, folder: str) -> tfds.core.DatasetBuilder:

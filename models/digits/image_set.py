@@ -53,6 +53,7 @@ def load(name: str, folder: str | None = None) -> ImageSet:
         (1437, 360)
     """
     builder = datasets.prepared(name, folder)
+    datasets.check(builder, ["image", "label"], ["train", "test"])
     labels = builder.info.features["label"]
     return ImageSet(_split(builder, "train"), _split(builder, "test"), labels.num_classes)
 

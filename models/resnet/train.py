@@ -42,6 +42,7 @@ def main() -> None:
     settings = recipe.configuration(CONFIGURATIONS)
     strategy = recipe.strategy()
     builder = datasets.prepared(settings.dataset, FLAGS.data_dir)
+    datasets.check(builder, ["image", "label"], ["train", settings.evaluated])
     images = Images(builder, settings.label_smoothing)
     batch = settings.batch_size * strategy.num_replicas_in_sync
     steps = max(1, images.count("train") // batch)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow_datasets as tfds
 
+from models.common.datasets import DatasetError
+
 # Words of letters and digits, with hyphens within; the rest is no word.
 _WORD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -39,7 +41,7 @@ def read(texts: Iterable[str], min_count: int) -> Corpus:
         min_count: rarer words are left out, so that their neighbours become each other's.
 
     Raises:
-        ValueError: no word is frequent enough.
+        DatasetError: no word is frequent enough.
     """
     first_numbers: dict[str, int] = {}
     words, ends = array("i"), array("q")
@@ -52,7 +54,7 @@ def read(texts: Iterable[str], min_count: int) -> Corpus:
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] >= min_count]
     if not len(order):
-        raise ValueError(
+        raise DatasetError(
             f"expected a text in which a word occurs {min_count} times. "
             f"Received: {len(tokens)} words, the most frequent {counts.max(initial=0)} times."
         )

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from models.common.datasets import DatasetError
 from models.word2vec.corpus import Corpus
 
 # Negatives are drawn as often as words occur, to this power.
@@ -75,7 +76,7 @@ class SkipGrams:
     def _pairs(self, ranks: int, rank: int) -> tf.data.Dataset:
         chunks = math.ceil(len(self._corpus.words) / CHUNK)
         if chunks < ranks:
-            raise ValueError(
+            raise DatasetError(
                 f"expected a text of at least {ranks * CHUNK} words for {ranks} ranks. "
                 f"Received: {len(self._corpus.words)}. Take more text or fewer ranks."
             )

@@ -9,6 +9,8 @@ What is saved takes words and returns their vectors.
 
 from __future__ import annotations
 
+import os
+
 import keras
 import numpy as np
 from absl import flags
@@ -39,6 +41,12 @@ flags.DEFINE_float(
     "subsampling", None, "Of frequent words; 0: none; default: --config's.", lower_bound=0
 )
 flags.DEFINE_string("questions", None, "File of analogies, four words a line; default: own ones.")
+# It is read once the text has been.
+flags.register_validator(
+    "questions",
+    lambda path: path is None or os.path.isfile(path),
+    message="expected a file that there is.",
+)
 
 
 def main() -> None:
@@ -46,6 +54,7 @@ def main() -> None:
     settings = recipe.configuration(CONFIGURATIONS)
     strategy = recipe.strategy()
     builder = datasets.prepared(settings.dataset, FLAGS.data_dir)
+    datasets.check(builder, ["text"], [settings.split])
     text = corpus.read(corpus.texts_of(builder, settings.split), settings.min_count)
     questions = analogies.read(FLAGS.questions) if FLAGS.questions else analogies.of_families()
     model = train(strategy, text, settings)

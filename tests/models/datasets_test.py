@@ -46,6 +46,18 @@ def test_unknown_name_is_told_in_one_line(tmp_path):
     assert "\n" not in str(told.value)
 
 
+def test_what_a_data_set_lacks_is_told_in_one_line(tmp_path):
+    builder = datasets.prepared("python_topics", str(tmp_path))
+    datasets.check(builder, ["text", "topic"], ["train", "train[:10%]+validation"])
+    with pytest.raises(datasets.DatasetError, match=r"with 'image'\. .* 'text' and 'topic'\.$"):
+        datasets.check(builder, ["image"], ["train"])
+    for split in ("held_out", "train[10**9:]", "train[1%", ""):
+        with pytest.raises(datasets.DatasetError, match=r"expected a split of python_t") as told:
+            datasets.check(builder, [], ["train", split])
+        assert f"Received: {split!r}: " in str(told.value)
+        assert "\n" not in str(told.value)
+
+
 @pytest.mark.parametrize("name", ["mnist", "imagenet2012", "wikipedia/20230601.en"])
 def test_missing_data_without_network_is_told_in_one_line(name, tmp_path, monkeypatch):
     with socket.socket() as unused:

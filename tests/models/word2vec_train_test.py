@@ -69,8 +69,12 @@ def test_unknown_data_set_is_told_in_one_line(folder):
     assert "Received: 'text8'" in output and "Traceback" not in output
 
 
-def test_a_name_by_which_keras_does_not_save_is_refused_before_the_training(folder):
-    code, output = call([*TRAIN, f"--data_dir={folder}", f"--save={folder / 'words'}"])
+@pytest.mark.parametrize(
+    "flag, wanted",
+    [("--save", "expected a file that ends in .keras."), ("--questions", "expected a file that")],
+)
+def test_files_that_will_not_do_are_refused_before_the_training(flag, wanted, folder):
+    code, output = call([*TRAIN, f"--data_dir={folder}", f"{flag}={folder / 'words'}"])
     assert code == 1
-    assert "--save" in output and "expected a file that ends in .keras." in output
+    assert flag in output and wanted in output
     assert "Traceback" not in output and "pairs" not in output
