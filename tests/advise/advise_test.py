@@ -132,6 +132,9 @@ def test_refusals_are_one_sentence_on_all_ranks():
         adasum.advise(raw, _data(strategy))
     with pytest.raises(ValueError, match=r"Expected ranks to be an int from 1 .*Received: 0"):
         adasum.advise(raw, _data(strategy), ranks=[0])
+    for seconds, error in ((0, ValueError), (float("nan"), ValueError), ("10", TypeError)):
+        with pytest.raises(error, match=r"Expected budget_seconds to be a number above 0"):
+            adasum.advise(raw, _data(strategy), budget_seconds=seconds)
     for hosts, error, line in (
         (
             {"gbit": 1},

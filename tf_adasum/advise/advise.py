@@ -20,7 +20,7 @@ from tf_adasum.advise.kept_state import KeptState
 from tf_adasum.advise.refusal import NoAdviceError, refuse_together
 from tf_adasum.advise.step_cost import Measured, StepModel
 from tf_adasum.collectives.arguments import checked_group
-from tf_adasum.collectives.checked_numbers import checked_int
+from tf_adasum.collectives.checked_numbers import checked_float, checked_int
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.distribute.strategy import AdasumStrategy
@@ -68,8 +68,9 @@ def advise(
     Raises:
         ValueError: the model is not compiled, or the dataset has no examples, or fewer in a batch
             than there are ranks, or a number of ranks is not in [1, 2**20], or ranks have unlike
-            numbers of devices, or a rate of `hosts` is not above 0.
-        TypeError: `hosts` has another key, or a number of ranks is no int, or a rate no number.
+            numbers of devices, or `budget_seconds` or a rate of `hosts` is not above 0.
+        TypeError: `hosts` has another key, or a number of ranks is no int, or `budget_seconds` or
+            a rate no number.
 
     Example:
         >>> import keras, numpy as np, tf_adasum as adasum
@@ -84,6 +85,7 @@ def advise(
     is docs/advise.md.
     """
     ranks = [checked_int("ranks", number, 1, 2**20) for number in ranks]
+    budget_seconds = checked_float("budget_seconds", budget_seconds, 0, above=True)
     predicted = checked_hosts(hosts)
     strategy = getattr(model, "distribute_strategy", None)
     is_ours = isinstance(strategy, AdasumStrategy)
