@@ -26,11 +26,17 @@ class Closer {
 
   void Await() {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(5),
-                      [this] { return groups_.empty() && !is_closing_; });
+    for (size_t left = NumOpen(); left > 0; left = NumOpen()) {
+      if (!changed_.wait_for(lock, kLimit, [&] { return NumOpen() < left; })) return;
+    }
   }
 
  private:
+  // Of one group: it waits 2 s for each of what is under way, its notice and its last messages.
+  static constexpr std::chrono::seconds kLimit{8};
+
+  size_t NumOpen() const { return groups_.size() + (is_closing_ ? 1 : 0); }
+
   void Loop() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {

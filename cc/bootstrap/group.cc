@@ -161,8 +161,8 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   std::vector<Member> members;
   try {
     members = GatherMembers(transport, settings.Self(world->rank(), context, 0, 0));
-  } catch (const Error& error) {
-    transport.LeaveAfter(error);
+  } catch (...) {
+    transport.LeaveAfterException();
     throw;
   }
   CheckMembers(members);

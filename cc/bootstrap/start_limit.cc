@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cc/core/error.h"
+#include "cc/core/threads.h"
 #include "cc/engine/communicator_options.h"
 
 namespace adasum {
@@ -27,7 +28,8 @@ double SilenceSeconds() {
 }  // namespace
 
 StartLimit::StartLimit(const std::string& rank)
-    : seconds_(SilenceSeconds()), thread_([this, rank] { Watch(rank); }) {}
+    : seconds_(SilenceSeconds()),
+      thread_(StartThread("the time limit of MPI's start", [this, rank] { Watch(rank); })) {}
 
 void StartLimit::Close() {
   {

@@ -34,6 +34,16 @@ void Transport::LeaveAfter(const Error& error) {
   if (error.code() != ErrorCode::kDeadlineExceeded) Leave();
 }
 
+void Transport::LeaveAfterException() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    LeaveAfter(error);
+  } catch (...) {
+    Leave();
+  }
+}
+
 void Transport::SwapWithAll(const void*, int64_t, char*, int64_t*) {
   throw Error(ErrorCode::kInternal, "This transport sends to one rank at a time.");
 }

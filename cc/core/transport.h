@@ -157,6 +157,8 @@ class Transport {
   // The same where this rank fails, but for want of a peer that says nothing: whoever waits in vain
   // for the same peer finds that out by itself, and says so.
   void LeaveAfter(const Error& error);
+  // The same of what a `catch (...)` handles: this rank may have no memory.
+  void LeaveAfterException();
 
   // Whether the peer takes part in nothing more: what has not come from it never does. Never waits;
   // several threads may ask at once.

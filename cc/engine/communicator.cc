@@ -40,7 +40,7 @@ Communicator::Communicator(std::unique_ptr<WaitControl> waits, std::unique_ptr<T
       negotiation_(*waits_) {
   try {
     thread_ = StartThread(transport_->RankName(rank_), [this] { Loop(); });
-  } catch (const Error&) {
+  } catch (...) {
     transport_->Leave();  // the others may have their end of this group
     throw;
   }
@@ -112,7 +112,7 @@ void Communicator::Interrupt() {
   FailAll(InterruptedError());
 }
 
-void Communicator::RunInline(const std::function<bool()>& is_done) {
+void Communicator::RunInline(const std::function<bool()>& is_done) noexcept {
   DefaultFloats floats;
   for (;;) {
     const Request* first = First();

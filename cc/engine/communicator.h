@@ -43,7 +43,6 @@ class Communicator {
   int world_rank() const { return transport_->WorldRank(rank_); }
   int size() const { return size_; }
   const Topology& topology() const { return topology_; }
-  const WaitControl& waits() const { return *waits_; }
 
   // Hands a request to the communication thread; never blocks, any thread may call it.
   void Enqueue(Request request);
@@ -86,8 +85,9 @@ class Communicator {
   void Step(const Request& first);
   // Queues the request, or returns why none is accepted; under mutex_.
   std::optional<Error> Push(Request* request);
-  // Carries out requests until `is_done`, and releases the engine, which the caller owns.
-  void RunInline(const std::function<bool()>& is_done);
+  // Carries out requests until `is_done`, and releases the engine, which the caller owns. Without
+  // memory to fail them it ends the process, as the communication thread does.
+  void RunInline(const std::function<bool()>& is_done) noexcept;
   void ReleaseEngine();
   // The transport, through the timeline if one is kept.
   Transport& transport() { return timeline_ ? traced_transport_ : *transport_; }

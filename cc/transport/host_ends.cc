@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -102,20 +103,20 @@ Ends ConnectHostEnds(Transport& ranks, const std::vector<int>& first_on_host,
   if (wanted.num_on_host <= wanted.most_ends) {
     try {
       ends = Create(first_on_host[ranks.rank()], wanted, waits);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       answer = error.what();  // told to all ranks below
     }
   }
   Reach reach{};
   try {
     reach = Agree(ranks, first_on_host, wanted, ends, answer);
-  } catch (const Error& error) {
+  } catch (...) {
     // Others may have all that this rank was to say, and wait for it in this memory.
-    for (const auto& end : ends) end->LeaveAfter(error);
+    for (const auto& end : ends) end->LeaveAfterException();
     throw;
   }
   if (!reach.files) return Ends();
-  if (reach.arenas) ends[0]->ShareTensors();
+  ends[0]->ShareTensors(reach.arenas);
   if (reach.processes) ends[0]->CopyTensors();
   return ends;
 }

@@ -21,8 +21,8 @@ std::unique_ptr<Transport> HostTransport::Make(std::unique_ptr<MpiTransport> mpi
   try {
     ends = ConnectHostEnds(*mpi, index_on_host,
                            {1, num_on_host, most_ends, wanted.tensors, wanted.cross_memory}, waits);
-  } catch (const Error& error) {
-    mpi->LeaveAfter(error);
+  } catch (...) {
+    mpi->LeaveAfterException();
     throw;
   }
   if (ends.empty()) return mpi;

@@ -16,12 +16,15 @@ namespace adasum {
 namespace {
 
 [[noreturn]] void ThrowErrno(const std::string& call) {
-  const bool is_short = errno == ENOMEM || errno == ENOSPC || errno == EFBIG;
-  throw Error(ErrorCode::kInternal,
-              call + ": " + std::strerror(errno) +
-                  (is_short ? ". Give the rank more memory, or longer files (ulimit -f), or set "
-                              "TF_ADASUM_SHARED_MEMORY=0."
-                            : ""));
+  std::string advice;
+  if (errno == ENOMEM || errno == ENOSPC || errno == EFBIG) {
+    advice =
+        ". Give the rank more memory, or longer files (ulimit -f), or set "
+        "TF_ADASUM_SHARED_MEMORY=0.";
+  } else if (errno == EMFILE) {
+    advice = ". Let the rank open more files (ulimit -n).";
+  }
+  throw Error(ErrorCode::kInternal, call + ": " + std::strerror(errno) + advice);
 }
 
 // Above the numbers that programs close without having opened them, such as those of a daemon.
@@ -71,11 +74,16 @@ std::unique_ptr<SharedMemory> SharedMemory::Create(int64_t num_bytes) {
 
 std::unique_ptr<SharedMemory> SharedMemory::OpenOf(int64_t pid, int fd, Pages pages) {
   std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
-  int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  // The process may be another host's namesake, and its descriptor a terminal or a pipe.
+  int opened = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (opened < 0) ThrowErrno("open " + path);
   std::unique_ptr<SharedMemory> memory(new SharedMemory(opened));
   struct stat status;
   if (fstat(memory->fd_, &status) != 0) ThrowErrno("fstat " + path);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kInternal,
+                "Expected " + path + " to be shared memory. Received: no regular file.");
+  }
   memory->Map(status.st_size, pages);
   return memory;
 }

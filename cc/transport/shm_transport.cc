@@ -9,7 +9,6 @@
 #include <random>
 #include <sstream>
 
-#include "cc/arena/arena.h"
 #include "cc/core/error.h"
 #include "cc/transport/peer_bytes.h"
 #include "cc/transport/shm_file.h"
@@ -37,7 +36,12 @@ constexpr int64_t kInArena = -1;
 }  // namespace
 
 ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
-    : rank_(rank), names_(size), waits_(waits), token_(RandomToken()), peers_(size) {
+    : rank_(rank),
+      names_(size),
+      waits_(waits),
+      arena_(Arena::OfProcess().memory()),
+      token_(RandomToken()),
+      peers_(size) {
   std::iota(names_.begin(), names_.end(), 0);
   own_ = SharedMemory::Create(kHeaderBytes + size * ShmBox::kBytes);
   FileHeader::Of(*own_)->token = token_;
@@ -48,9 +52,8 @@ ShmTransport::ShmTransport(int rank, int size, const WaitControl& waits)
 ShmTransport::~ShmTransport() = default;
 
 std::string ShmTransport::Address() const {
-  const ArenaMemory arena = Arena::OfProcess().memory();
   std::ostringstream out;
-  out << getpid() << ' ' << own_->fd() << ' ' << token_ << ' ' << arena.fd << ' ' << arena.token
+  out << getpid() << ' ' << own_->fd() << ' ' << token_ << ' ' << arena_.fd << ' ' << arena_.token
       << ' ' << reinterpret_cast<intptr_t>(&token_);
   return out.str();
 }
@@ -80,6 +83,12 @@ bool ShmTransport::MapArenas(const std::vector<std::string>& addresses) {
   return true;
 }
 
+void ShmTransport::ShareTensors(bool all_can) {
+  shares_tensors_ = all_can;
+  if (all_can) return;
+  for (Peer& peer : peers_) peer.arena.reset();
+}
+
 bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) const {
   try {
     for (int rank = 0; rank < size(); ++rank) {
@@ -97,9 +106,8 @@ bool ShmTransport::ReachProcesses(const std::vector<std::string>& addresses) con
 }
 
 int64_t ShmTransport::Locate(const void* bytes, int64_t num_bytes) const {
-  const Arena& arena = Arena::OfProcess();
-  if (!arena.Holds(bytes, num_bytes)) return -1;
-  return static_cast<const char*>(bytes) - arena.memory().base;
+  if (!Arena::OfProcess().Holds(bytes, num_bytes)) return -1;
+  return static_cast<const char*>(bytes) - arena_.base;
 }
 
 void* ShmTransport::Located(int peer, int64_t location, int64_t num_bytes) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/arena/arena.h"
 #include "cc/core/backoff.h"
 #include "cc/core/transport.h"
 #include "cc/transport/process_memory.h"
@@ -42,7 +43,7 @@ class ShmTransport : public Transport {
   // Maps the arenas of all ranks. Returns false if one has none, or it can't be mapped; the ranks
   // share tensors if all of them say so.
   bool MapArenas(const std::vector<std::string>& addresses);
-  void ShareTensors() { shares_tensors_ = true; }
+  void ShareTensors(bool all_can);
   // Tries to read the memory of all ranks' processes. Returns false if it can't of one; the ranks
   // copy from and to each other's tensors if all of them can.
   bool ReachProcesses(const std::vector<std::string>& addresses) const;
@@ -138,7 +139,8 @@ class ShmTransport : public Transport {
   Transport* processes_ = nullptr;
   std::vector<int> owners_;
   const WaitControl& waits_;
-  const uint64_t token_;  // tells our file from another one under a reused process id
+  const ArenaMemory arena_;  // of this process, as it was told to peers
+  const uint64_t token_;     // tells our file from another one under a reused process id
   std::unique_ptr<SharedMemory> own_;
   std::vector<Peer> peers_;
   bool shares_tensors_ = false;

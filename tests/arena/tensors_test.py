@@ -1,6 +1,8 @@
 """In ranks of adasumrun: where TensorFlow's tensors lie, and what that takes of memory."""
 
+import contextlib
 import ctypes
+import os
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,23 @@ def _shared_bytes():
     """What of shared memory is resident in this process."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"RssShmem:\s+(\d+) kB", status)[1]) * 1024
+
+
+@contextlib.contextmanager
+def _without_descriptors():
+    """As in a program that closes what it did not open: those of its own arena and of peers'."""
+    links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    arenas = [int(each.name) for each in links if "memfd:tf_adasum_arena" in os.readlink(each)]
+    assert len(arenas) >= adasum.size()
+    kept = [os.dup(each) for each in arenas]
+    for each in arenas:
+        os.close(each)
+    try:
+        yield
+    finally:
+        for one, other in zip(kept, arenas):
+            os.dup2(one, other, inheritable=False)
+            os.close(one)
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float64, tf.int32])
@@ -111,6 +130,15 @@ def test_memory_that_is_freed_comes_back():
         with Block(64 << 10):
             pass
     assert _shared_bytes() <= before + 96 * MIB
+
+
+def test_ranks_read_it_where_descriptors_were_closed():
+    array = adasum.empty([MIB], np.float32)
+    array[:] = adasum.rank() + 1
+    adasum.barrier()
+    with _without_descriptors():
+        adasum.allreduce_arrays([array], "sum")
+    assert (array == sum(range(1, adasum.size() + 1))).all()
 
 
 def test_what_does_not_fit_lies_elsewhere():

@@ -139,7 +139,7 @@ void World::ConnectSharedMemory(Wire wire) {
   if (wire == Wire::kSharedMemory) return;
   for (ShmTransport* end : ends) {
     if (!end->MapArenas(addresses)) throw Error(ErrorCode::kInternal, "Expected an arena.");
-    end->ShareTensors();
+    end->ShareTensors(true);
     if (wire != Wire::kCrossMemory) continue;
     // Of its own memory no process is refused anything.
     if (!end->ReachProcesses(addresses)) throw Error(ErrorCode::kInternal, "Expected a token.");
