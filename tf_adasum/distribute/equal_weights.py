@@ -66,6 +66,7 @@ class EqualWeights:
     def __init__(self, communicator: Communicator):
         self._communicator = communicator
         self._common: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._said: set[tuple] = set()
 
     def check(
         self,
@@ -183,13 +184,16 @@ class EqualWeights:
             )
             raise ValueError(refusal(f"equal weights on all ranks when {when}", received, advice))
         broadcast_variables(model, 0, self._communicator)
-        if self._communicator.rank == 0:
+        # A callback that evaluates may do it in every epoch.
+        told = (when, what, len(variables), there, root)
+        if self._communicator.rank == 0 and told not in self._said:
+            self._said.add(told)
             _log.warning(
                 "%s: %s of %d variables differed on %s from %s's, with which all go on. Load "
                 "or set weights on all ranks, and give all ranks the same callbacks, or call "
                 "tf_adasum.broadcast_variables; a train_step that changes weights for a while must "
                 "assign them back, not subtract.",
-                *(when, what, len(variables), there, root),
+                *told,
             )
 
 

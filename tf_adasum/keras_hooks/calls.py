@@ -199,7 +199,7 @@ def _only_thread(call: Call):
                 f"{call.name} of {call.model.name!r} in a thread, while another is in {other.name} "
                 f"of {other.model.name!r}",
                 "Make such calls one after the other, or give each strategy a communicator of its "
-                "own by split().",
+                "own by split(); predict_on_batch and model(x) compute alone, also in a generator.",
             )
         )
     try:

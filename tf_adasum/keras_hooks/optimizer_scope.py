@@ -93,5 +93,8 @@ def _check_made_here(variable, optimizer, strategy: tf.distribute.Strategy) -> N
         f"weights created inside the scope() of the AdasumStrategy that the optimizer "
         f"{optimizer.name!r} was created in"
     )
-    advice = "Make, build, load and compile the model inside that scope()."
+    advice = (
+        "Make, build, load and compile the model inside that scope(). Without an Input a model "
+        "makes its weights where it is built or first called: let that be inside, too."
+    )
     raise RuntimeError(refusal(expected, f"{name!r}, created outside of it", advice))

@@ -8,7 +8,6 @@ the same arrays where ranks make unlike batches of them.
 from __future__ import annotations
 
 import functools
-import logging
 import zlib
 from typing import Any
 
@@ -17,15 +16,12 @@ import numpy as np
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
-from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.keras_hooks import calls, first_batches
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
 
 require_hooks(TFEpochIterator, "__init__")
-
-_log = logging.getLogger("tf_adasum")
 
 _OTHER_ARRAYS = (
     "%s: %s was given other arrays than %s. Each rank takes its share of every batch from its own, "
@@ -37,6 +33,11 @@ _OTHER_BATCHES = (
     "its own, so that some rows are left out, and others come twice. Seed what orders them alike "
     "on all ranks (keras.utils.set_random_seed(1), numpy.random.seed(1)). Where a program draws "
     "its targets by chance, this is as it should be."
+)
+_OTHER_SIZES = (
+    "%s: %s was given batch_size=%s, and %s batch_size=%s. Each rank takes its share of every "
+    "batch of its own size, so that some rows are left out, and others come twice. Give all ranks "
+    "the batch size of all together; AdasumStrategy(batch_share=) gives ranks unlike parts of it."
 )
 
 
@@ -64,32 +65,28 @@ def install() -> None:
                 data = [kwargs.get(name) for name in ("x", "y", "sample_weight")]
             else:
                 data = first_batches.compared(batches)
-            _compare(call.name, are_arrays, data, batch_size, extended.communicator)
+            _compare(call.name, are_arrays, data, batch_size, distribute_strategy)
 
     TFEpochIterator.__init__ = make_and_compare
 
 
-def _compare(
-    name: str, are_arrays: bool, data: list, batch_size: int | None, communicator: Communicator
-) -> None:
+def _compare(name: str, are_arrays: bool, data: list, batch_size: int | None, strategy) -> None:
+    """Rank 0 tells once: a program may call `predict` for every row."""
+    communicator = strategy.extended.communicator
     own = f"{digest(data)} {batch_size}".encode()
     given = gather_bytes(own, communicator, "digests of the arrays of a call")
     digests, sizes = zip(*(each.decode().split() for each in given))
     if communicator.rank > 0:
         return
     if rank := first_unlike(digests):
-        _log.warning(
-            _OTHER_ARRAYS if are_arrays else _OTHER_BATCHES,
-            *(name, communicator.in_words(rank), communicator.in_words(0)),
-        )
+        message = _OTHER_ARRAYS if are_arrays else _OTHER_BATCHES
+        told = (name, communicator.in_words(rank), communicator.in_words(0))
     elif rank := first_unlike(sizes):
-        _log.warning(
-            "%s: %s was given batch_size=%s, and %s batch_size=%s. Each rank takes its "
-            "share of every batch of its own size, so that some rows are left out, and others come "
-            "twice. Give all ranks the batch size of all together; AdasumStrategy(batch_share=) "
-            "gives ranks unlike parts of it.",
-            *(name, communicator.in_words(rank), sizes[rank], communicator.in_words(0), sizes[0]),
-        )
+        message = _OTHER_SIZES
+        told = (name, communicator.in_words(rank), sizes[rank], communicator.in_words(0), sizes[0])
+    else:
+        return
+    strategy.say_once(message % told)
 
 
 def digest(data: Any) -> int:
