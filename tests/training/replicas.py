@@ -104,8 +104,8 @@ def assert_equal_on_ranks(variables) -> None:
 
 def shared_path(name: str) -> str:
     """A path that all ranks agree on, in a folder of rank 0."""
-    own = os.path.join(tempfile.mkdtemp(), name).ljust(200)
-    agreed = tf_adasum.broadcast(tf.constant(np.frombuffer(own.encode(), np.uint8)))
+    own = os.path.join(tempfile.mkdtemp(), name).encode().ljust(400)
+    agreed = tf_adasum.broadcast(tf.constant(np.frombuffer(own, np.uint8)))
     return agreed.numpy().tobytes().decode().strip()
 
 

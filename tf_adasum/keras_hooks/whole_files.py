@@ -7,6 +7,8 @@ both saves; and ranks that save under one name would write into each other's fil
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import inspect
 import os
 import shutil
@@ -14,8 +16,14 @@ from collections.abc import Callable
 
 import keras
 
+from tf_adasum.keras_hooks import one_at_a_time
+
 # Keras goes by them, and with others it writes folders.
 _ENDINGS = (".weights.h5", ".h5", ".keras")
+_MOST_BYTES = 255  # of a file's name
+# A file that is mounted by itself, as by `docker -v model.keras:/model.keras`, or is not one's own
+# in a folder like /tmp, can be written and not replaced.
+_NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EPERM)
 
 
 def save(original: Callable, model: keras.Model, *arguments, writer: str = "", **options) -> None:
@@ -43,10 +51,21 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         original(*given.args, **given.kwargs)
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(target, partial)
-        os.replace(partial, target)
+        _put(partial, target)
     finally:
         with contextlib.suppress(OSError):
             os.remove(partial)
+
+
+def _put(partial: str, target: str) -> None:
+    """Gives a complete file its name, or its content to the file that has it."""
+    try:
+        os.replace(partial, target)
+    except OSError as error:
+        if error.errno not in _NOT_REPLACED:
+            raise
+        with one_at_a_time.writing(target):
+            shutil.copyfile(partial, target)
 
 
 def _beside(path: str, target: str, writer: str) -> str | None:
@@ -62,4 +81,7 @@ def _beside(path: str, target: str, writer: str) -> str | None:
     if ending is None:
         return None
     folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name.removesuffix(ending)}.partial{writer}{ending}")
+    name, rest = name.removesuffix(ending), f".partial{writer}{ending}"
+    if len(os.fsencode(f".{name}{rest}")) > _MOST_BYTES:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return os.path.join(folder, f".{name}{rest}")

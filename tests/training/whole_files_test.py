@@ -1,0 +1,78 @@
+"""What can't be written beside under its name, or not be renamed, is saved all the same."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from tests.training.replicas import barrier, shared_path, small_model, strategy
+from tf_adasum.collectives.communicator import world
+from tf_adasum.keras_hooks import whole_files
+
+
+def _saved(path, model):
+    (model.save if path.endswith("keras") else model.save_weights)(path)
+
+
+def _assert_holds(path, model):
+    if path.endswith("keras"):
+        loaded = keras.models.load_model(path)
+    else:
+        loaded = small_model()
+        loaded.load_weights(path)
+    for got, want in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def _model():
+    with strategy(1).scope():
+        return small_model()
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EXDEV, errno.EPERM])
+def test_a_file_that_can_not_be_replaced_is_filled(number, monkeypatch):
+    """As one that is mounted by itself."""
+    model = _model()
+    path = shared_path("mounted.keras")
+    if world().rank == 0:
+        with open(path, "w") as file:
+            file.write("before")
+    barrier()
+    before = os.stat(path).st_ino
+
+    def refuse(source, target):
+        raise OSError(number, os.strerror(number), source, None, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    if world().size > 1:  # alone, Keras writes in place
+        _saved(path, model)
+    barrier()
+    if world().size > 1:
+        _assert_holds(path, model)
+    assert os.stat(path).st_ino == before
+    assert os.listdir(os.path.dirname(path)) == ["mounted.keras"]
+
+
+@pytest.mark.parametrize("ending", [".keras", ".weights.h5"])
+@pytest.mark.parametrize("letter", ["n", "ü"])
+def test_a_name_may_have_as_many_bytes_as_names_have(letter, ending):
+    model = _model()
+    name = letter * ((255 - len(ending)) // len(letter.encode())) + ending
+    path = shared_path(name)
+    _saved(path, model)
+    barrier()
+    _assert_holds(path, model)
+    assert os.listdir(os.path.dirname(path)) == [name]
+
+
+def test_long_names_that_begin_alike_are_written_under_names_of_their_own():
+    names = {
+        whole_files._beside(path, path, ".rank0")
+        for path in (f"/folder/{'n' * 240}{letter}.keras" for letter in "ab")
+    }
+    assert len(names) == 2
+    assert max(len(os.path.basename(name)) for name in names) <= 255
