@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import signal
 
 import keras
 import numpy as np
@@ -76,3 +78,31 @@ def test_long_names_that_begin_alike_are_written_under_names_of_their_own():
     }
     assert len(names) == 2
     assert max(len(os.path.basename(name)) for name in names) <= 255
+
+
+@pytest.mark.parametrize("ending", [".keras", ".weights.h5", ".h5"])
+def test_a_save_without_room_says_so_in_a_line(ending, tmp_path):
+    if world().size == 1:
+        return  # Keras writes in place
+    model, path = _model(), str(tmp_path / f"model{ending}")
+    save = model.save_weights if ending == ".weights.h5" else model.save
+    save(path)
+    with open(path, "rb") as file:
+        before = file.read()
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large; what was saved there before") as caught:
+            save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    rank = f"rank {world().rank}: Expected to write {path}. Received: "
+    assert str(caught.value).startswith(f"[Errno {errno.EFBIG}] {rank}")
+    assert "\n" not in str(caught.value)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.__context__.errno == errno.EFBIG  # Keras hides it from the traceback
+    with open(path, "rb") as file:
+        assert file.read() == before
+    assert os.listdir(tmp_path) == [os.path.basename(path)]

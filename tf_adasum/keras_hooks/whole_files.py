@@ -12,10 +12,11 @@ import hashlib
 import inspect
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 
+from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import one_at_a_time
 
 # Keras goes by them, and with others it writes folders.
@@ -24,6 +25,7 @@ _MOST_BYTES = 255  # of a file's name
 # A file that is mounted by itself, as by `docker -v model.keras:/model.keras`, or is not one's own
 # in a folder like /tmp, can be written and not replaced.
 _NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EPERM)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save(original: Callable, model: keras.Model, *arguments, writer: str = "", **options) -> None:
@@ -36,6 +38,9 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
             place.
         writer: tells it from others that may save under the same name at once.
         **options: the same by name.
+
+    Raises:
+        OSError: there is no room for it.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
     path = os.fspath(given.arguments["filepath"])
@@ -48,13 +53,27 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         return
     given.arguments["filepath"] = partial
     try:
-        original(*given.args, **given.kwargs)
+        with _telling_of_room(target):
+            original(*given.args, **given.kwargs)
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(target, partial)
         _put(partial, target)
     finally:
         with contextlib.suppress(OSError):
             os.remove(partial)
+
+
+@contextlib.contextmanager
+def _telling_of_room(target: str) -> Iterator[None]:
+    """HDF5 tells it in several lines, and names a file that is not there any more."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        received = f"{os.strerror(error.errno)}; what was saved there before is left as it was"
+        advice = "Make room for it or save it elsewhere."
+        raise OSError(error.errno, refusal(f"to write {target}", received, advice)) from error
 
 
 def _put(partial: str, target: str) -> None:
