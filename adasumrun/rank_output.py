@@ -98,9 +98,9 @@ def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, i
         os.close(notify)
         return process, into, notices
     try:
-        # Ctrl-C in a terminal, and its end, are for the launcher alone.
+        # Ctrl-C in a terminal, and its end, are for the launcher alone, as is SIGUSR1.
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
         os.close(into)
         copy(out, descriptor, notify, drops_noise)

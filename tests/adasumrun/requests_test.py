@@ -27,6 +27,7 @@ if how != "deaf":
         signal.signal(number, lambda number, frame: asked.append(number))
 if how == "helpers end":
     signal.signal(signal.SIGTERM, lambda *_: asked.append(requests.BACK_UP_AND_END))
+    signal.signal(signal.SIGUSR1, lambda *_: asked.append(requests.BACK_UP))
 open(f"{folder}/started{rank}", "w").close()
 while requests.BACK_UP_AND_END not in asked or how == "stubborn":
     time.sleep(0.02)
@@ -150,6 +151,21 @@ def test_sigusr1_lets_ranks_back_up_and_go_on(tmp_path):
     code, (saved, *_) = job.end()
     assert code == 143
     assert "SIGUSR1: asked the ranks to back up and go on" in saved
+
+
+def test_sigusr1_to_every_process_lets_ranks_back_up_too(tmp_path):
+    """Also mpirun, which hands it on, and who copies what ranks say: the job goes on."""
+    job = Job(tmp_path, "helpers end")
+    launcher = job.launcher.pid
+    for process in [launcher, *process_tree.descendants(launcher)]:
+        os.kill(process, signal.SIGUSR1)
+    job.wait_for("saved0", "saved1")
+    assert "SIGUSR1: asked the ranks to back up and go on" in job.says()
+    job.launcher.terminate()
+    code, (*_, ended) = job.end()
+    assert code == 143
+    assert "the ranks have ended on SIGTERM" in ended
+    assert job.ended_ranks() == ["ended0", "ended1"]
 
 
 def test_who_does_not_listen_goes_on_and_ends_at_once(tmp_path):

@@ -81,17 +81,68 @@ def test_one_rank_that_is_asked_lets_all_save_after_the_same_batch(monkeypatch):
 
 
 def test_ranks_ask_each_other_once_a_second(monkeypatch):
-    """Batches take 1 ms, then half a second; rank 0's clock counts."""
+    """Batches take 1 ms, then half a second; rank 0's clock counts, and 8 are the most."""
     now = [0.0]
     clock = types.SimpleNamespace(monotonic=lambda: now[0] * (world().rank + 1))
     monkeypatch.setattr(save_requests, "time", clock)
     requests = save_requests.SaveRequests(world())
     asked, ask = [], requests._ask
     requests._ask = lambda: (asked.append(batch), ask())[1]
-    for batch in range(1, 132):
-        now[0] += 0.001 if batch < 64 else 0.5
+    for batch in range(1, 38):
+        now[0] += 0.001 if batch < 24 else 0.5
         assert requests.after(1) == save_requests.Asked.NOTHING
-    assert asked == [1, 3, 7, 15, 31, 63, 127, 129, 131]
+    assert asked == [1, 3, 7, 15, 23, 31, 33, 35, 37]
+
+
+class _Ask(keras.callbacks.Callback):
+    """Asks the last rank to end where fit is at a turn."""
+
+    stops_nothing = True
+
+    def __init__(self, turn):
+        super().__init__()
+        setattr(self, turn, self._ask)
+
+    def _ask(self, batch_or_epoch, logs=None):
+        if world().rank == world().size - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("turn", ["on_train_batch_end", "on_test_batch_end", "on_epoch_end"])
+def test_who_is_asked_when_nobody_asks_any_more_ends_with_the_epoch(monkeypatch, turn):
+    """After the batch they ask each other a last time, in validation, and after that."""
+    monkeypatch.setattr(save_requests.SaveRequests, "after", lambda *_: save_requests.Asked.NOTHING)
+    folder = shared_path("backup")
+    model, data = begun(LOCAL[-1], adam)
+    given = {**data, "validation_data": (data["x"], data["y"]), "epochs": 1, "verbose": 0}
+    with pytest.raises(SystemExit) as ended:
+        model.fit(**given, callbacks=[_Ask(turn), backup(folder, save_freq=1000)])
+    assert ended.value.code == 143
+    barrier()
+    later, data = begun(LOCAL[-1], adam)
+    assert fit(later, data, backup(folder), epochs=2).epoch == [1]
+
+
+def test_a_request_that_comes_when_fit_is_over_ends_the_process():
+    """As one that comes an instant later; one to go on is dropped, and a handler left to act."""
+    ended = []
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        child = os.fork()
+        if not child:
+            requests = save_requests.SaveRequests(None)
+            requests.start()
+            os.kill(os.getpid(), number)
+            requests.stop()
+            requests.pass_on()
+            os._exit(3)
+        ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert ended == [-signal.SIGTERM, 3]
+
+
+def test_a_rank_of_adasumrun_hears_what_is_sent_to_all_processes():
+    heard = save_requests.heard_signals({"TF_ADASUM_RESTARTS": "0"})
+    assert heard[signal.SIGUSR1] == save_requests.Asked.BACK_UP
+    assert heard[signal.SIGTERM] == save_requests.Asked.BACK_UP_AND_END
 
 
 def _fork_and_end(ended):

@@ -49,7 +49,8 @@ class BackupAndRestore(keras.callbacks.Callback):
     * A signal: SIGTERM to adasumrun lets all ranks save after the same batch and end with exit code
       143, SIGUSR1 lets them save and go on. Without adasumrun the process itself hears them, in its
       main thread, unless the program has handlers for them. It takes about a second until the
-      ranks have told each other; after an epoch's last batch they save at its end.
+      ranks have told each other, or 8 batches where these become slower; after an epoch's last
+      batch they save at its end.
 
     Not in the file: the state of other callbacks (how long EarlyStopping has waited), and of
     random operations of TensorFlow and generators of Python and NumPy. Iterations, schedules, the
@@ -181,10 +182,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         new, self._batch = batch + 1 - self._batch, batch + 1
         self._since_saved += new
-        asked = self._requests.after(new)
-        self._ends = self._ends or asked == Asked.BACK_UP_AND_END
+        is_asked = self._note(self._requests.after(new))
         is_wanted = self.save_freq != "epoch" and self._since_saved >= self.save_freq
-        if not (asked or is_wanted):
+        if not (is_asked or is_wanted):
             return
         # After the last batch the epoch's end is near, with its logs and callbacks.
         steps = self.params.get("steps")
@@ -197,7 +197,9 @@ class BackupAndRestore(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self._batch = 0
         self._rates = rates_of(self.model)
-        if self.save_freq == "epoch" or self._is_due:
+        # It may be the last one, after which nobody asks; or the next batch is after a validation.
+        is_asked = self._note(self._requests.now())
+        if self.save_freq == "epoch" or self._is_due or is_asked:
             self._save(epoch + 1, 0)
         self._end_if_asked()
 
@@ -205,6 +207,7 @@ class BackupAndRestore(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self._data.end()
         self._end()
+        self._requests.pass_on()  # what came since the last epoch's end
         if self.delete_checkpoint and self._is_rank_0():
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self._path)
@@ -231,6 +234,11 @@ class BackupAndRestore(keras.callbacks.Callback):
         if self._is_restored:
             self.model._initial_epoch = None  # the next fit begins where it is asked to
             self._is_restored = False
+
+    def _note(self, asked: Asked) -> bool:
+        """Notes what the ranks were asked for, and returns whether it was anything."""
+        self._ends = self._ends or asked == Asked.BACK_UP_AND_END
+        return asked != Asked.NOTHING
 
     def _end_if_asked(self) -> None:
         if not self._ends:

@@ -16,6 +16,8 @@ from tf_adasum.collectives.communicator import Communicator
 
 # About how long a request waits until the ranks ask each other: a message a second costs nothing.
 _SECONDS_BETWEEN = 1.0
+# Nor does one in so many fast batches. Those to come may be slow at once, and a request waits them.
+_MOST_BETWEEN = 8
 
 
 class Asked(enum.IntEnum):
@@ -29,24 +31,23 @@ class Asked(enum.IntEnum):
 def heard_signals(environment: Mapping[str, str] = os.environ) -> dict[signal.Signals, Asked]:
     """Returns which signals ask for what.
 
-    SIGTERM is a scheduler's, which some send to every process of a job. It is also mpirun's to what
-    is left of a job that failed, but then SIGKILL follows within a second or a few.
+    SIGUSR1 and SIGTERM are a scheduler's, which some send to every process of a job. SIGTERM is
+    also mpirun's to what is left of a job that failed, but then SIGKILL follows within a second or
+    a few.
     """
-    ends = {signal.SIGTERM: Asked.BACK_UP_AND_END}
+    heard = {signal.SIGUSR1: Asked.BACK_UP, signal.SIGTERM: Asked.BACK_UP_AND_END}
     if requests.RESTARTS_VARIABLE in environment:  # under adasumrun, which sends these two
-        return {
-            requests.BACK_UP: Asked.BACK_UP,
-            requests.BACK_UP_AND_END: Asked.BACK_UP_AND_END,
-            **ends,
-        }
-    return {signal.SIGUSR1: Asked.BACK_UP, **ends}
+        own = {requests.BACK_UP: Asked.BACK_UP, requests.BACK_UP_AND_END: Asked.BACK_UP_AND_END}
+        return {**own, **heard}
+    return heard
 
 
 class SaveRequests:
     """Hears requests between `start` and `stop`, and tells all ranks of them.
 
     A signal reaches ranks at different batches. They ask each other after batches that they agreed
-    on the last time, as many apart as rank 0 makes in a second.
+    on the last time, as many apart as rank 0 makes in a second but at most _MOST_BETWEEN, and
+    where an epoch ends.
 
     Args:
         communicator: the ranks that train together; None for a process alone.
@@ -55,6 +56,7 @@ class SaveRequests:
     def __init__(self, communicator: Communicator | None):
         self._communicator = communicator
         self._mine = Asked.NOTHING
+        self._number = signal.SIGTERM  # the signal by which this process was asked last
         self._handlers: dict[signal.Signals, object] = {}
         self._interval = 1  # batches from one question to the next
         self._since = 0
@@ -88,15 +90,21 @@ class SaveRequests:
             num_batches: how many more batches are done.
         """
         self._since += num_batches
-        if self._communicator is None:
-            asked = self._mine
-        elif self._since < self._interval:
+        if self._communicator is not None and self._since < self._interval:
             return Asked.NOTHING
-        else:
-            asked = self._ask()
+        return self.now()
+
+    def now(self) -> Asked:
+        """As `after`, whenever the ranks asked each other the last time; collective."""
+        asked = self._mine if self._communicator is None else self._ask()
         if self._mine <= asked:
             self._mine = Asked.NOTHING
         return asked
+
+    def pass_on(self) -> None:
+        """Lets this process end by what asked it to when nobody hears it any more, if it was."""
+        if self._mine == Asked.BACK_UP_AND_END and signal.getsignal(self._number) is signal.SIG_DFL:
+            os.kill(os.getpid(), self._number)
 
     def _ask(self) -> Asked:
         told = np.array([self._mine, self._next_interval()], np.int32)
@@ -111,11 +119,12 @@ class SaveRequests:
         """As many batches as the last ones let expect; twice as many as before at most."""
         seconds = max(time.monotonic() - self._last, 1e-6)
         expected = int(self._since / seconds * _SECONDS_BETWEEN)
-        return max(1, min(expected, 2 * self._interval))
+        return max(1, min(expected, 2 * self._interval, _MOST_BETWEEN))
 
     def _note(self, asked: Asked):
         def note(number, frame):
-            self._mine = max(self._mine, asked)
+            if asked >= self._mine:
+                self._mine, self._number = asked, number
 
         return note
 
