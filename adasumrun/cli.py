@@ -114,8 +114,9 @@ def _start(
             drops_noise=environment["TF_CPP_MIN_LOG_LEVEL"] != "0",
             end_signal=mpirun.end_signal(path),
         )
-    # Open MPI's mpirun takes that for a success.
-    return Ended(1, is_final=False) if has_lost_host and ended.code == 0 else ended
+    if has_lost_host and ranks_here is None and ended.code == 0:
+        return Ended(1, is_final=False)  # Open MPI's mpirun takes that for a success
+    return ended
 
 
 def _name_silent_hosts(options: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from adasumrun import rank_output
+from adasumrun import notices, rank_output
 from adasumrun.lines import say
 from adasumrun.mpirun import LaunchError
 
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 def run(
     command: list[str],
     environment: dict[str, str],
-    wait: Callable[[subprocess.Popen, rank_output.Notices], _Result],
+    wait: Callable[[subprocess.Popen, notices.Notices], _Result],
     stdin: int = subprocess.DEVNULL,
     drops_noise: bool = False,
     end_signal: signal.Signals = signal.SIGTERM,
@@ -54,19 +54,20 @@ def run(
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
-    notices = rank_output.Notices(source)
+    said = notices.Notices(source, parent)
     try:
         try:
             child = _start(command, environment, stdin, stderr, end_signal)
         finally:
             os.close(stderr)  # its other writers are the command and what it starts
         try:
-            result = wait(child, notices)
+            said.started = child.pid
+            result = wait(child, said)
         finally:
             _end(child, reader, end_signal)
     finally:
         _end_reader(reader)
-        has_lost_host = notices.has(rank_output.LOST_HOST)
+        has_lost_host = said.take(notices.LOST_HOST) is not None
         os.close(source)
     return result, has_lost_host
 

@@ -1,7 +1,6 @@
 """Passes the ranks' stderr on, without what TensorFlow writes before its log level counts.
 
-It also notes what mpirun says of the job: Open MPI's ends with 0 when it has lost a host, and may
-wait for many minutes for one that does not answer when it ends a job.
+It also notes what mpirun says of the job.
 """
 
 from __future__ import annotations
@@ -11,15 +10,10 @@ import select
 import signal
 from collections.abc import Callable
 
+from adasumrun import notices
+
 # Written by every rank at import, whatever TF_CPP_MIN_LOG_LEVEL says: absl's notice, and INFO.
 _NOISE = (b"WARNING: All log messages before absl::InitializeLog()", b"I0000 00:00:")
-# What Open MPI 4 and 5 say, and the notices of it.
-LOST_HOST, ENDS_JOB = b"L", b"E"
-_SENTENCES = {
-    b"has lost communication with a remote daemon": LOST_HOST,
-    b"thus causing the job to be terminated": ENDS_JOB,
-}
-_LONGEST = max(map(len, _SENTENCES))
 _CHUNK_BYTES = 65536
 
 
@@ -56,27 +50,6 @@ class NoiseFilter:
         self._held = b""
 
 
-class Notices:
-    """What mpirun has said of the job so far.
-
-    Args:
-      source: the file descriptor that `start_filter` writes them to.
-    """
-
-    def __init__(self, source: int):
-        os.set_blocking(source, False)
-        self._source = source
-        self._seen = b""
-
-    def has(self, notice: bytes) -> bool:
-        """Whether mpirun has said so: LOST_HOST, or ENDS_JOB."""
-        try:
-            self._seen += os.read(self._source, _CHUNK_BYTES)
-        except BlockingIOError:
-            pass
-        return notice in self._seen
-
-
 def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, int]:
     """Starts a process that copies a pipe to a file descriptor through a NoiseFilter.
 
@@ -88,15 +61,15 @@ def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, i
       drops_noise: whether there is a NoiseFilter.
 
     Returns:
-      The id of the process, the pipe's end for the writers, and where notices are read.
+      The id of the process, the pipe's end for the writers, and where `Notices` reads.
     """
     out, into = os.pipe()
-    notices, notify = os.pipe()
+    source, notify = os.pipe()
     process = os.fork()
     if process:
         os.close(out)
         os.close(notify)
-        return process, into, notices
+        return process, into, source
     try:
         # Ctrl-C in a terminal, and its end, are for the launcher alone, as is SIGUSR1.
         os.setsid()
@@ -114,19 +87,15 @@ def copy(source: int, descriptor: int, notify: int, drops_noise: bool = True) ->
     Args:
       source: what is read.
       descriptor: what is written.
-      notify: where notices are written.
+      notify: where what mpirun says is noted.
       drops_noise: whether to leave out the noise.
     """
     noise_filter = NoiseFilter(lambda kept: _write_all(descriptor, kept))
-    last, noted = b"", set()
+    finder = notices.Finder(notify)
     while chunk := os.read(source, _CHUNK_BYTES):
         # Open MPI ends its message of an abort with a NUL: grep would take the log for binary.
         chunk = chunk.replace(b"\0", b"")
-        last = last[-_LONGEST:] + chunk
-        said = {notice for sentence, notice in _SENTENCES.items() if sentence in last}
-        for notice in said - noted:
-            _write_all(notify, notice)
-        noted |= said
+        finder.feed(chunk)
         if drops_noise:
             noise_filter.feed(chunk)
         else:

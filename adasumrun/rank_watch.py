@@ -88,6 +88,15 @@ def waiting_in_vain(ranks: Mapping[int, Mapping[str, str]]) -> str:
     return f"another rank has ended before it started MPI, and {who} for it"
 
 
+def lacks_rank(mpirun: int) -> bool:
+    """Whether one of the ranks that mpirun has started on this host is no more."""
+    below = process_tree.descendants(mpirun)
+    children = [each for each in below if process_tree.parent(each) == mpirun]
+    found = [process_tree.environment(each) for each in children]
+    ranks = [each for each in found if job.rank(each) is not None]
+    return len(ranks) < max((job.ranks_on_this_host(each) or 0 for each in ranks), default=1)
+
+
 def _is_stopped_rank(process: int, ranks: Collection[int]) -> bool:
     """Not what a rank has started and stopped: the rank is what has MPI, or what mpirun started."""
     if not process_tree.is_stopped(process):

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adasumrun import process_tree, rank_output, requests
+from adasumrun import notices, process_tree, rank_watch, requests
 from adasumrun.lines import say
-from adasumrun.rank_output import Notices
-from adasumrun.rank_watch import RankWatch, silence_seconds
 from adasumrun.requests import Requests
 
 TIMEOUT_EXIT_CODE = 124
@@ -47,12 +45,12 @@ class Watch:
         self._grace = grace
         self._deadline = None if timeout is None else time.monotonic() + timeout
 
-    def wait(self, child: subprocess.Popen, notices: Notices, elsewhere: bool) -> Ended:
+    def wait(self, child: subprocess.Popen, said: notices.Notices, elsewhere: bool) -> Ended:
         """Waits for the end of mpirun, or until it is to be ended.
 
         Args:
           child: mpirun.
-          notices: what it says.
+          said: what it says.
           elsewhere: whether ranks may be on other hosts.
         """
 
@@ -62,7 +60,8 @@ class Watch:
         def below() -> list[int]:
             return process_tree.descendants(os.getpid())
 
-        lost_cause = _LostCause(notices, RankWatch(below, silence_seconds(os.environ)))
+        watch = rank_watch.RankWatch(below, rank_watch.silence_seconds(os.environ))
+        lost_cause = _LostCause(said, watch, elsewhere)
         while child.poll() is None:
             if self._asked.stop is not None:
                 return self._stop(child, ask)
@@ -118,22 +117,25 @@ class _LostCause:
     """A job that can't go on, and that mpirun does not end.
 
     Args:
-      notices: what mpirun says.
-      rank_watch: looks at the ranks.
+      said: what mpirun says.
+      watch: looks at the ranks.
+      elsewhere: whether ranks may be on other hosts.
     """
 
-    def __init__(self, notices: Notices, rank_watch: RankWatch):
-        self._notices = notices
-        self._rank_watch = rank_watch
+    def __init__(self, said: notices.Notices, watch: rank_watch.RankWatch, elsewhere: bool):
+        self._said = said
+        self._watch = watch
+        self._elsewhere = elsewhere
         self._end: float | None = None
 
     def why(self) -> str:
         """Returns why it is to be ended; empty if it is not."""
-        if self._end is None and self._notices.has(rank_output.ENDS_JOB):
+        mpirun = self._said.take(notices.ENDS_JOB)
+        if self._end is None and mpirun and (self._elsewhere or rank_watch.lacks_rank(mpirun)):
             self._end = time.monotonic() + ENDING_SECONDS
         if self._end is not None and time.monotonic() >= self._end:
             return (
                 f"a rank failed, and mpirun did not end within {ENDING_SECONDS} s, as where a host "
                 "does not answer"
             )
-        return self._rank_watch.why()
+        return self._watch.why()

@@ -102,22 +102,3 @@ def test_open_mpi_s_nul_is_left_out(drops_noise):
     assert os.read(taken, 1000) == b"an abort\n" + TEXT
     for descriptor in (out, taken, given):
         os.close(descriptor)
-
-
-@pytest.mark.parametrize("drops_noise", [False, True])
-def test_what_mpirun_says_is_noted_however_the_bytes_are_cut(monkeypatch, drops_noise):
-    monkeypatch.setattr(rank_output, "_CHUNK_BYTES", 7)
-    taken, given = os.pipe()
-    process, into, source = start_filter(given, drops_noise)
-    notices = rank_output.Notices(source)
-    os.close(given)
-    assert not notices.has(rank_output.LOST_HOST)
-    said = b"-----\nPRTE has lost communication with a remote daemon.\n" + INFO
-    os.write(into, said)
-    os.close(into)
-    with os.fdopen(taken, "rb") as kept:
-        assert kept.read() == (said.removesuffix(INFO) if drops_noise else said)
-    assert os.waitpid(process, 0) == (process, 0)
-    assert notices.has(rank_output.LOST_HOST)
-    assert not notices.has(rank_output.ENDS_JOB)
-    os.close(source)
