@@ -71,9 +71,9 @@ def start_filter(descriptor: int, drops_noise: bool = True) -> tuple[int, int, i
         os.close(notify)
         return process, into, source
     try:
-        # Ctrl-C in a terminal, and its end, are for the launcher alone, as is SIGUSR1.
+        # Ctrl-C in a terminal, and its end, are for the launcher alone.
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.close(into)
         copy(out, descriptor, notify, drops_noise)

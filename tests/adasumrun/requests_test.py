@@ -154,7 +154,7 @@ def test_sigusr1_lets_ranks_back_up_and_go_on(tmp_path):
 
 
 def test_sigusr1_to_every_process_lets_ranks_back_up_too(tmp_path):
-    """Also mpirun, which hands it on, and who copies what ranks say: the job goes on."""
+    """Also mpirun, which hands it on to ranks once more: the job goes on."""
     job = Job(tmp_path, "helpers end")
     launcher = job.launcher.pid
     for process in [launcher, *process_tree.descendants(launcher)]:

@@ -129,12 +129,14 @@ def test_a_request_that_comes_when_fit_is_over_ends_the_process():
     for number in (signal.SIGTERM, signal.SIGUSR1):
         child = os.fork()
         if not child:
-            requests = save_requests.SaveRequests(None)
-            requests.start()
-            os.kill(os.getpid(), number)
-            requests.stop()
-            requests.pass_on()
-            os._exit(3)
+            try:
+                requests = save_requests.SaveRequests(None)
+                requests.start()
+                os.kill(os.getpid(), number)
+                requests.stop()
+                requests.pass_on()
+            finally:
+                os._exit(3)
         ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ended == [-signal.SIGTERM, 3]
 
