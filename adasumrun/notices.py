@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import time
 from collections.abc import Callable
 
 # What Open MPI says: 5 ends with 0 when it has lost a host, and may wait for many minutes for one
@@ -23,6 +24,7 @@ _SAYS = re.compile(
     b"(" + b"|".join(_SENTENCES) + rb")[^\[]{1,99}\[(?:\[|[^\s\[\]@-]+-([^\s\[\]@]{1,255})-(\d+)@)"
 )
 _LONGEST = 512
+_LOOK_EVERY_SECONDS = 1
 _CHUNK_BYTES = 65536
 
 
@@ -58,16 +60,18 @@ class Notices:
 
     Args:
       source: the file descriptor where a `Finder` writes.
-      parent: returns the id of a process' parent.
+      launchers: returns the process that was started as mpirun, and those that it has started and
+        are no ranks: it may be a script that starts mpirun.
     """
 
-    def __init__(self, source: int, parent: Callable[[int], int]):
+    def __init__(self, source: int, launchers: Callable[[], set[int]]):
         os.set_blocking(source, False)
         self._source = source
-        self._parent = parent
+        self._launchers = launchers
+        self._known: set[int] = set()  # they may have ended by the time that their words are read
+        self._next = 0.0
         self._rest = b""
         self._said: dict[str, int] = {}
-        self.started = -1  # the process that was started as mpirun
 
     def take(self, notice: str) -> int | None:
         """Returns what was said since it was last asked for, and forgets it.
@@ -83,6 +87,9 @@ class Notices:
         except BlockingIOError:
             pass
         *lines, self._rest = self._rest.split(b"\n")
+        if lines or time.monotonic() >= self._next:
+            self._known |= self._launchers()
+            self._next = time.monotonic() + _LOOK_EVERY_SECONDS
         for line in lines:
             kind, number, host = os.fsdecode(line).split(" ", 2)
             if self._is_own(int(number), host):
@@ -95,8 +102,7 @@ class Notices:
         # Open MPI may have cut off the domain, and what its setting prte_strip_prefix says.
         if not _first_word(socket.gethostname()).endswith(_first_word(host)):
             return False
-        # A script may stand in for mpirun, and start it.
-        return self.started in (process, self._parent(process))
+        return process in self._known
 
 
 def _first_word(host: str) -> str:

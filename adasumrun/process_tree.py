@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from adasumrun import notices, rank_output
+from adasumrun import job, notices, rank_output
 from adasumrun.lines import say
 from adasumrun.mpirun import LaunchError
 
@@ -54,14 +54,15 @@ def run(
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
-    said = notices.Notices(source, parent)
+    started = [-1]
+    said = notices.Notices(source, lambda: launchers(started[0]))
     try:
         try:
             child = _start(command, environment, stdin, stderr, end_signal)
         finally:
             os.close(stderr)  # its other writers are the command and what it starts
         try:
-            said.started = child.pid
+            started[0] = child.pid
             result = wait(child, said)
         finally:
             _end(child, reader, end_signal)
@@ -178,16 +179,32 @@ def _reap() -> None:
 
 def descendants(ancestor: int, spared: int = 0) -> list[int]:
     """Returns the ids of all processes below `ancestor`, without `spared`."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            children.setdefault(parent(int(entry)), []).append(int(entry))
-    found, ahead = [], [ancestor]
+    children, found, ahead = _children(), [], [ancestor]
     while ahead:
         below = [process for process in children.get(ahead.pop(), []) if process != spared]
         found += below
         ahead += below
     return found
+
+
+def launchers(command: int) -> set[int]:
+    """Returns a process and those below it, down to the first rank of each branch."""
+    children, found, ahead = _children(), {command}, [command]
+    while ahead:
+        below = children.get(ahead.pop(), [])
+        below = [process for process in below if job.rank(environment(process)) is None]
+        found.update(below)
+        ahead += below
+    return found
+
+
+def _children() -> dict[int, list[int]]:
+    """Of each process of this host that has any."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            children.setdefault(parent(int(entry)), []).append(int(entry))
+    return children
 
 
 def environment(process: int) -> dict[str, str]:

@@ -76,7 +76,7 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
       Whether a rank waits for it, as far as this host knows.
     """
     ranks = [each for each in below if job.rank(process_tree.environment(each)) is not None]
-    asked = [rank for rank in ranks if _catches(rank, number)]
+    asked = [rank for rank in ranks if catches(rank, number)]
     if elsewhere and not ranks:
         asked = [mpirun]
     for process in asked:
@@ -87,7 +87,8 @@ def ask_ranks(number: signal.Signals, mpirun: int, below: list[int], elsewhere: 
     return bool(asked)
 
 
-def _catches(process: int, number: int) -> bool:
+def catches(process: int, number: int) -> bool:
+    """Returns whether a process has a handler for a signal."""
     try:
         # Bytes, as the process' name may be no text.
         with open(f"/proc/{process}/status", "rb") as status:

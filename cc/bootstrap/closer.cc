@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -26,16 +27,15 @@ class Closer {
 
   void Await() {
     std::unique_lock<std::mutex> lock(mutex_);
-    for (size_t left = NumOpen(); left > 0; left = NumOpen()) {
-      if (!changed_.wait_for(lock, kLimit, [&] { return NumOpen() < left; })) return;
+    while (!groups_.empty() || is_closing_) {
+      const int64_t before = num_closed_;
+      if (!changed_.wait_for(lock, kLimit, [&] { return num_closed_ > before; })) return;
     }
   }
 
  private:
   // Of one group: it waits 2 s for each of what is under way, its notice and its last messages.
   static constexpr std::chrono::seconds kLimit{8};
-
-  size_t NumOpen() const { return groups_.size() + (is_closing_ ? 1 : 0); }
 
   void Loop() {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -49,6 +49,7 @@ class Closer {
       group.reset();
       lock.lock();
       is_closing_ = false;
+      ++num_closed_;
       changed_.notify_all();
     }
   }
@@ -58,6 +59,7 @@ class Closer {
   std::deque<std::unique_ptr<Group>> groups_;
   bool has_thread_ = false;
   bool is_closing_ = false;
+  int64_t num_closed_ = 0;
 };
 
 Closer& TheCloser() {

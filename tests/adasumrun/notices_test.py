@@ -43,8 +43,7 @@ def _noted(text, started=STARTED, size=7):
     for start in range(0, len(text), size):
         finder.feed(text[start : start + size].encode())
     os.close(notify)
-    said = Notices(source, process_tree.parent)
-    said.started = started
+    said = Notices(source, lambda: process_tree.launchers(started))
     taken = {notice: said.take(notice) for notice in (LOST_HOST, ENDS_JOB)}
     assert said.take(LOST_HOST) is None
     os.close(source)
@@ -58,9 +57,37 @@ def test_this_mpirun_is_believed_however_the_bytes_are_cut(size):
     assert _noted(lost * 2 + ends, size=size) == {LOST_HOST: STARTED, ENDS_JOB: STARTED}
 
 
-def test_an_mpirun_that_a_script_has_started_is_believed():
+def test_an_mpirun_that_a_script_of_a_script_has_started_is_believed():
     said = ENDS.format(OWN)
-    assert _noted(said, started=os.getppid()) == {LOST_HOST: None, ENDS_JOB: STARTED}
+    for started in (os.getppid(), process_tree.parent(os.getppid())):
+        assert _noted(said, started=started) == {LOST_HOST: None, ENDS_JOB: STARTED}
+
+
+def test_an_mpirun_that_has_ended_is_believed():
+    """It was there when its words were looked for before."""
+    source, notify = os.pipe()
+    there = {STARTED}
+    said = Notices(source, lambda: set(there))
+    assert said.take(ENDS_JOB) is None
+    there.clear()
+    Finder(notify).feed(ENDS.format(OWN).encode())
+    assert said.take(ENDS_JOB) == STARTED
+    for descriptor in (source, notify):
+        os.close(descriptor)
+
+
+def test_processes_below_a_rank_start_no_mpirun_of_this_job():
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    below = "import os; print(os.getpid(), flush=True); input()"
+    environment = {**os.environ, "OMPI_COMM_WORLD_RANK": "0"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", script, below]
+    for given, is_found in ((None, True), (environment, False)):
+        with subprocess.Popen(command, env=given, **pipes) as child:
+            process = int(child.stdout.readline())
+            found = process_tree.launchers(os.getpid())
+            child.communicate(b"\n", timeout=LIMIT_SECONDS)
+        assert (process in found, child.pid in found) == (is_found, is_found)
 
 
 def test_open_mpi_4_names_no_process():
@@ -94,8 +121,7 @@ def test_the_process_that_copies_notes_what_was_said():
     taken, given = os.pipe()
     process, into, source = rank_output.start_filter(given)
     os.close(given)
-    said = Notices(source, process_tree.parent)
-    said.started = STARTED
+    said = Notices(source, lambda: {STARTED})
     assert said.take(ENDS_JOB) is None
     os.write(into, ENDS.format(OWN).encode())
     os.close(into)

@@ -48,4 +48,4 @@ def test_a_name_that_is_cut_inside_of_a_letter(named_process):
 
 
 def test_signals_that_such_a_process_catches(named_process):
-    assert not requests._catches(named_process, signal.SIGTERM)
+    assert not requests.catches(named_process, signal.SIGTERM)

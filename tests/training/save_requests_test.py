@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import threading
@@ -139,6 +140,37 @@ def test_a_request_that_comes_when_fit_is_over_ends_the_process():
                 os._exit(3)
         ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ended == [-signal.SIGTERM, 3]
+
+
+def test_a_handler_of_c_code_stays(tmp_path):
+    """Python's `signal` does not know of it."""
+    with open(tmp_path / "stacks", "w+") as stacks:
+        faulthandler.register(signal.SIGUSR1, file=stacks)
+        try:
+            model, data = begun(LOCAL[-1], adam)
+            model.fit(**data, verbose=0, callbacks=[backup(shared_path("backup"))])
+            os.kill(os.getpid(), signal.SIGUSR1)
+        finally:
+            faulthandler.unregister(signal.SIGUSR1)
+        stacks.seek(0)
+        assert "test_a_handler_of_c_code_stays" in stacks.read()
+
+
+class _Fail(keras.callbacks.Callback):
+    stops_nothing = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        signal.raise_signal(signal.SIGTERM)
+        raise ConnectionError("of the program's own")
+
+
+def test_a_request_is_passed_on_where_fit_ends_by_an_exception(monkeypatch):
+    passed = []
+    monkeypatch.setattr(os, "kill", lambda process, number: passed.append((process, number)))
+    model, data = begun(LOCAL[-1], adam)
+    with pytest.raises(ConnectionError):
+        model.fit(**data, verbose=0, callbacks=[_Fail(), backup(shared_path("backup"))])
+    assert passed == [(os.getpid(), signal.SIGTERM)]
 
 
 def test_a_rank_of_adasumrun_hears_what_is_sent_to_all_processes():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import signal
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -50,11 +52,9 @@ def test_a_file_that_can_not_be_replaced_is_filled(number, monkeypatch):
         raise OSError(number, os.strerror(number), source, None, target)
 
     monkeypatch.setattr(os, "replace", refuse)
-    if world().size > 1:  # alone, Keras writes in place
-        _saved(path, model)
+    _saved(path, model)
     barrier()
-    if world().size > 1:
-        _assert_holds(path, model)
+    _assert_holds(path, model)
     assert os.stat(path).st_ino == before
     assert os.listdir(os.path.dirname(path)) == ["mounted.keras"]
 
@@ -82,8 +82,6 @@ def test_long_names_that_begin_alike_are_written_under_names_of_their_own():
 
 @pytest.mark.parametrize("ending", [".keras", ".weights.h5", ".h5"])
 def test_a_save_without_room_says_so_in_a_line(ending, tmp_path):
-    if world().size == 1:
-        return  # Keras writes in place
     model, path = _model(), str(tmp_path / f"model{ending}")
     save = model.save_weights if ending == ".weights.h5" else model.save
     save(path)
@@ -93,16 +91,46 @@ def test_a_save_without_room_says_so_in_a_line(ending, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
     try:
-        with pytest.raises(OSError, match="File too large; what was saved there before") as caught:
+        with pytest.raises(OSError) as caught:
             save(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    rank = f"rank {world().rank}: Expected to write {path}. Received: "
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    if world().size > 1:  # alone, Keras writes in place
+        _assert_kept(caught, path, before)
+
+
+def _assert_kept(caught, path, before):
+    rank = f"rank {world().rank}: Expected to write {path}. Received: File too large; what was "
     assert str(caught.value).startswith(f"[Errno {errno.EFBIG}] {rank}")
     assert "\n" not in str(caught.value)
     assert caught.value.errno == errno.EFBIG
     assert caught.value.__context__.errno == errno.EFBIG  # Keras hides it from the traceback
     with open(path, "rb") as file:
         assert file.read() == before
-    assert os.listdir(tmp_path) == [os.path.basename(path)]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
+def test_a_save_is_kept_that_a_file_that_stays_has_no_room_for(number, monkeypatch, tmp_path):
+    """The target is emptied by then, and what lies beside it is whole."""
+
+    def write(model, filepath):
+        Path(filepath).write_text(model.name)
+
+    def failing(code):
+        def fail(*names):
+            raise OSError(code, os.strerror(code), *names[:1])
+
+        return fail
+
+    monkeypatch.setattr(os, "replace", failing(errno.EBUSY))
+    monkeypatch.setattr(shutil, "copyfile", failing(number))
+    model, path = _model(), str(tmp_path / "mounted.keras")
+    match = r"which can't be replaced\. Received: .*; the whole save is "
+    with pytest.raises(OSError, match=match) as caught:
+        whole_files.save(write, model, path)
+    assert caught.value.errno == number
+    (kept,) = tmp_path.iterdir()
+    assert str(kept) in str(caught.value)
+    assert kept.read_text() == model.name

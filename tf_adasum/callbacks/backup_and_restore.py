@@ -207,7 +207,6 @@ class BackupAndRestore(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self._data.end()
         self._end()
-        self._requests.pass_on()  # what came since the last epoch's end
         if self.delete_checkpoint and self._is_rank_0():
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self._path)
@@ -231,6 +230,8 @@ class BackupAndRestore(keras.callbacks.Callback):
         self._data = None  # the callback may live longer than what fit was given
         if self._requests is not None:
             self._requests.stop()
+            if not self._ends:
+                self._requests.pass_on()  # what came since the last epoch's end
         if self._is_restored:
             self.model._initial_epoch = None  # the next fit begins where it is asked to
             self._is_restored = False

@@ -65,7 +65,10 @@ class SaveRequests:
     def start(self) -> None:
         """Begins to hear; what the program hears by handlers of its own is left to it."""
         for number, asked in heard_signals().items():
-            if signal.getsignal(number) is not signal.SIG_DFL:
+            # What C code has set, as faulthandler does, Python does not know.
+            if requests.catches(os.getpid(), number) or (
+                signal.getsignal(number) is not signal.SIG_DFL
+            ):
                 continue
             note = self._note(asked)
             try:

@@ -25,6 +25,7 @@ from tf_adasum.distribute.digests import (
 from tf_adasum.distribute.own_variables import learning_rate_of, steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
 from tf_adasum.keras_hooks.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.said_once import SaidOnce
 
 _log = logging.getLogger("tf_adasum")
 
@@ -66,7 +67,7 @@ class EqualWeights:
     def __init__(self, communicator: Communicator):
         self._communicator = communicator
         self._common: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-        self._said: set[tuple] = set()
+        self._said = SaidOnce()
 
     def check(
         self,
@@ -79,8 +80,8 @@ class EqualWeights:
         """Makes sure that all ranks hold equal weights; collective, one message if they do.
 
         Ranks that differ go on with rank 0's values if rank 0 changed since all were equal, or if
-        they never were compared, and rank 0 says so in one line of the log. What a callback
-        restored on rank 0 all ranks take over, whatever they hold.
+        they never were compared, and rank 0 says so in one line; of what evaluate finds, once for
+        each model. What a callback restored on rank 0 all ranks take over, whatever they hold.
 
         Args:
             model: a built model, with or without an optimizer.
@@ -184,17 +185,17 @@ class EqualWeights:
             )
             raise ValueError(refusal(f"equal weights on all ranks when {when}", received, advice))
         broadcast_variables(model, 0, self._communicator)
-        # A callback that evaluates may do it in every epoch.
-        told = (when, what, len(variables), there, root)
-        if self._communicator.rank == 0 and told not in self._said:
-            self._said.add(told)
-            _log.warning(
-                "%s: %s of %d variables differed on %s from %s's, with which all go on. Load "
-                "or set weights on all ranks, and give all ranks the same callbacks, or call "
-                "tf_adasum.broadcast_variables; a train_step that changes weights for a while must "
-                "assign them back, not subtract.",
-                *told,
+        if self._communicator.rank == 0:
+            message = (
+                f"{when}: {what} of {len(variables)} variables differed on {there} from {root}'s, "
+                "with which all go on. Load or set weights on all ranks, and give all ranks the "
+                "same callbacks, or call tf_adasum.broadcast_variables; a train_step that changes "
+                "weights for a while must assign them back, not subtract."
             )
+            if when.startswith("evaluate"):  # fit may do it in every epoch
+                self._said.warn(model, message)
+            else:
+                _log.warning(message)
 
 
 def _rates(model: keras.Model) -> set[int]:

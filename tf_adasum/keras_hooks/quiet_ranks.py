@@ -18,7 +18,10 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
 _SWITCH = "interactive_logging"
 
-require_hooks(io_utils, "print_msg", "is_interactive_logging_enabled")
+_MODULES = (io_utils, keras.config, keras.utils)  # that have the question whether it is on
+for _module in _MODULES:
+    require_hooks(_module, "is_interactive_logging_enabled")
+require_hooks(io_utils, "print_msg")
 require_hooks(global_state, "get_global_attribute")
 require_reads(io_utils, "print_msg", "logging", "info", "is_interactive_logging_enabled")
 require_reads(io_utils, "is_interactive_logging_enabled", "get_global_attribute")
@@ -28,7 +31,8 @@ require_reads(summary_utils, "print_summary", "is_interactive_logging_enabled")
 def be_quiet() -> None:
     """Lets Keras print nothing in this process; a program that switches it on again sees all."""
     keras.config.disable_interactive_logging()
-    io_utils.is_interactive_logging_enabled = _is_on
+    for module in _MODULES:
+        module.is_interactive_logging_enabled = _is_on
     absl_logging.get_absl_logger().addFilter(_is_no_print)
 
 

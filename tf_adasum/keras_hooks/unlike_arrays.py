@@ -16,12 +16,16 @@ import numpy as np
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.keras_hooks import calls, first_batches
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.said_once import SaidOnce
 
 require_hooks(TFEpochIterator, "__init__")
+
+_said = SaidOnce()
 
 _OTHER_ARRAYS = (
     "%s: %s was given other arrays than %s. Each rank takes its share of every batch from its own, "
@@ -65,14 +69,18 @@ def install() -> None:
                 data = [kwargs.get(name) for name in ("x", "y", "sample_weight")]
             else:
                 data = first_batches.compared(batches)
-            _compare(call.name, are_arrays, data, batch_size, distribute_strategy)
+            _compare(call, are_arrays, data, batch_size, extended.communicator)
 
     TFEpochIterator.__init__ = make_and_compare
 
 
-def _compare(name: str, are_arrays: bool, data: list, batch_size: int | None, strategy) -> None:
-    """Rank 0 tells once: a program may call `predict` for every row."""
-    communicator = strategy.extended.communicator
+def _compare(
+    call: calls.Call,
+    are_arrays: bool,
+    data: list,
+    batch_size: int | None,
+    communicator: Communicator,
+) -> None:
     own = f"{digest(data)} {batch_size}".encode()
     given = gather_bytes(own, communicator, "digests of the arrays of a call")
     digests, sizes = zip(*(each.decode().split() for each in given))
@@ -80,13 +88,14 @@ def _compare(name: str, are_arrays: bool, data: list, batch_size: int | None, st
         return
     if rank := first_unlike(digests):
         message = _OTHER_ARRAYS if are_arrays else _OTHER_BATCHES
-        told = (name, communicator.in_words(rank), communicator.in_words(0))
+        told = (call.name, communicator.in_words(rank), communicator.in_words(0))
     elif rank := first_unlike(sizes):
         message = _OTHER_SIZES
-        told = (name, communicator.in_words(rank), sizes[rank], communicator.in_words(0), sizes[0])
+        own, common = communicator.in_words(rank), communicator.in_words(0)
+        told = (call.name, own, sizes[rank], common, sizes[0])
     else:
         return
-    strategy.say_once(message % told)
+    _said.warn(call.model, message % told)  # a program may call `predict` for every row
 
 
 def digest(data: Any) -> int:

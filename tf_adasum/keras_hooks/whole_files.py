@@ -52,15 +52,25 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         original(model, *arguments, **options)
         return
     given.arguments["filepath"] = partial
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, partial)
         with _telling_of_room(target):
             original(*given.args, **given.kwargs)
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(target, partial)
-        _put(partial, target)
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(partial)
+        try:
+            os.replace(partial, target)
+        except OSError as error:
+            if error.errno not in _NOT_REPLACED:
+                raise
+            kept = stack.pop_all()  # it is all that there is until the target is filled
+            _fill(target, partial)
+            kept.close()
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.remove(path)
 
 
 @contextlib.contextmanager
@@ -76,15 +86,16 @@ def _telling_of_room(target: str) -> Iterator[None]:
         raise OSError(error.errno, refusal(f"to write {target}", received, advice)) from error
 
 
-def _put(partial: str, target: str) -> None:
-    """Gives a complete file its name, or its content to the file that has it."""
+def _fill(target: str, partial: str) -> None:
+    """Gives the content of a complete file to one that keeps its place."""
     try:
-        os.replace(partial, target)
-    except OSError as error:
-        if error.errno not in _NOT_REPLACED:
-            raise
         with one_at_a_time.writing(target):
             shutil.copyfile(partial, target)
+    except OSError as error:
+        expected = f"to write {target}, which can't be replaced"
+        received = f"{error.strerror or error}; the whole save is {partial}"
+        advice = "Make room for it, and copy it there."
+        raise OSError(error.errno, refusal(expected, received, advice)) from error
 
 
 def _beside(path: str, target: str, writer: str) -> str | None:
