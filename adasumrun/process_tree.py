@@ -54,23 +54,20 @@ def run(
     # Processes whose parent ends become children of this one, where they can be found and ended.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     reader, stderr, source = rank_output.start_filter(sys.stderr.fileno(), drops_noise)
-    started = [-1]
-    said = notices.Notices(source, lambda: launchers(started[0]))
-    try:
+    with os.fdopen(source, "rb", buffering=0):  # is closed at the end
         try:
-            child = _start(command, environment, stdin, stderr, end_signal)
+            try:
+                child = _start(command, environment, stdin, stderr, end_signal)
+            finally:
+                os.close(stderr)  # its other writers are the command and what it starts
+            said = notices.Notices(source, lambda: launchers(child.pid))
+            try:
+                result = wait(child, said)
+            finally:
+                _end(child, reader, end_signal)
         finally:
-            os.close(stderr)  # its other writers are the command and what it starts
-        try:
-            started[0] = child.pid
-            result = wait(child, said)
-        finally:
-            _end(child, reader, end_signal)
-    finally:
-        _end_reader(reader)
-        has_lost_host = said.take(notices.LOST_HOST) is not None
-        os.close(source)
-    return result, has_lost_host
+            _end_reader(reader)
+        return result, said.take(notices.LOST_HOST) is not None
 
 
 def _start(
@@ -179,9 +176,9 @@ def _reap() -> None:
 
 def descendants(ancestor: int, spared: int = 0) -> list[int]:
     """Returns the ids of all processes below `ancestor`, without `spared`."""
-    children, found, ahead = _children(), [], [ancestor]
+    of, found, ahead = children(), [], [ancestor]
     while ahead:
-        below = [process for process in children.get(ahead.pop(), []) if process != spared]
+        below = [process for process in of.get(ahead.pop(), []) if process != spared]
         found += below
         ahead += below
     return found
@@ -189,22 +186,22 @@ def descendants(ancestor: int, spared: int = 0) -> list[int]:
 
 def launchers(command: int) -> set[int]:
     """Returns a process and those below it, down to the first rank of each branch."""
-    children, found, ahead = _children(), {command}, [command]
+    of, found, ahead = children(), {command}, [command]
     while ahead:
-        below = children.get(ahead.pop(), [])
+        below = of.get(ahead.pop(), [])
         below = [process for process in below if job.rank(environment(process)) is None]
         found.update(below)
         ahead += below
     return found
 
 
-def _children() -> dict[int, list[int]]:
-    """Of each process of this host that has any."""
-    children: dict[int, list[int]] = {}
+def children() -> dict[int, list[int]]:
+    """Returns those of each process of this host that has any."""
+    found: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            children.setdefault(parent(int(entry)), []).append(int(entry))
-    return children
+            found.setdefault(parent(int(entry)), []).append(int(entry))
+    return found
 
 
 def environment(process: int) -> dict[str, str]:

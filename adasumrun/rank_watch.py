@@ -90,9 +90,8 @@ def waiting_in_vain(ranks: Mapping[int, Mapping[str, str]]) -> str:
 
 def lacks_rank(mpirun: int) -> bool:
     """Whether one of the ranks that mpirun has started on this host is no more."""
-    below = process_tree.descendants(mpirun)
-    children = [each for each in below if process_tree.parent(each) == mpirun]
-    found = [process_tree.environment(each) for each in children]
+    started = process_tree.children().get(mpirun, [])
+    found = [process_tree.environment(each) for each in started]
     ranks = [each for each in found if job.rank(each) is not None]
     return len(ranks) < max((job.ranks_on_this_host(each) or 0 for each in ranks), default=1)
 

@@ -75,7 +75,7 @@ def check(
         splits: as tensorflow_datasets reads them, e.g. "train[:10%]".
 
     Raises:
-        DatasetError: a feature is missing, or a split has no example.
+        DatasetError: there is no such feature, or no such split.
     """
     name, known = builder.info.full_name, builder.info.features
     missing = [feature for feature in features if feature not in known]

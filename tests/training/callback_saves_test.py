@@ -121,7 +121,7 @@ def test_a_subclass_of_modelcheckpoint_finds_the_file_that_rank_0_saves():
 def speaks_again(monkeypatch):
     """Rank 0 of the world is not that of each group, and Keras prints nothing on others."""
     name = "is_interactive_logging_enabled"
-    for module in quiet_ranks._MODULES:
+    for module in quiet_ranks.MODULES:
         monkeypatch.setattr(module, name, getattr(module, name))  # as it is now, afterwards
     yield
     if world().rank == 0:

@@ -53,6 +53,14 @@ def small_model(*extra: keras.Layer) -> keras.Model:
     )
 
 
+def wrapped_model() -> keras.Model:
+    """The same, compiled with a wrapped SGD in the scope of a strategy of one device a rank."""
+    with strategy(1).scope():
+        model = small_model()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse")
+    return model
+
+
 def examples(number: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """`number` inputs and targets, the same on every rank."""
     random = np.random.default_rng(seed)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import keras
 import numpy as np
 import pytest
 
-import tf_adasum
-from tests.training.replicas import examples, small_model, strategy
+from tests.training.replicas import examples, wrapped_model
 from tf_adasum.collectives.communicator import world
 
 
 @pytest.fixture
 def model():
-    with strategy(1).scope():
-        model = small_model()
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.01)), "mse")
-    return model
+    return wrapped_model()
 
 
 def is_told():

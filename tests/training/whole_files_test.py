@@ -38,7 +38,7 @@ def _model():
 
 
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.EXDEV, errno.EPERM])
-def test_a_file_that_can_not_be_replaced_is_filled(number, monkeypatch):
+def test_a_file_that_cannot_be_replaced_is_filled(number, monkeypatch):
     """As one that is mounted by itself."""
     model = _model()
     path = shared_path("mounted.keras")

@@ -7,8 +7,6 @@ It is no error: a rank may train a model of its own. But most often a line stand
 from __future__ import annotations
 
 import functools
-import logging
-import weakref
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
@@ -17,11 +15,11 @@ from tf_adasum.collectives.communicator import joined_world
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.said_once import SaidOnce
 
 require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
 
-_log = logging.getLogger("tf_adasum")
-_said: weakref.WeakSet[keras.Model] = weakref.WeakSet()
+_said = SaidOnce()
 
 
 def install() -> None:
@@ -42,11 +40,11 @@ def install() -> None:
 
 def _say_once(model: keras.Model) -> None:
     world = joined_world()  # a process that has not may never have ranks
-    if model in _said or world is None or world.size == 1 or world.rank > 0:
+    if world is None or world.size == 1 or world.rank > 0:
         return
-    _said.add(model)
-    _log.warning(
-        "fit trains the model %r on each rank by itself, since it was made outside of the scope() "
-        "of an AdasumStrategy. Make and compile it inside, and all ranks train one model.",
-        model.name,
+    _said.warn(
+        model,
+        f"fit trains the model {model.name!r} on each rank by itself, since it was made outside of "
+        "the scope() of an AdasumStrategy. Make and compile it inside, and all ranks train one "
+        "model.",
     )

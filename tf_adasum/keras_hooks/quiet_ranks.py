@@ -16,10 +16,8 @@ from keras.src.utils import io_utils, summary_utils
 
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 
-_SWITCH = "interactive_logging"
-
-_MODULES = (io_utils, keras.config, keras.utils)  # that have the question whether it is on
-for _module in _MODULES:
+MODULES = (io_utils, keras.config, keras.utils)  # that have the question whether it is on
+for _module in MODULES:
     require_hooks(_module, "is_interactive_logging_enabled")
 require_hooks(io_utils, "print_msg")
 require_hooks(global_state, "get_global_attribute")
@@ -31,13 +29,13 @@ require_reads(summary_utils, "print_summary", "is_interactive_logging_enabled")
 def be_quiet() -> None:
     """Lets Keras print nothing in this process; a program that switches it on again sees all."""
     keras.config.disable_interactive_logging()
-    for module in _MODULES:
+    for module in MODULES:
         module.is_interactive_logging_enabled = _is_on
     absl_logging.get_absl_logger().addFilter(_is_no_print)
 
 
 def _is_on() -> bool:
-    return global_state.get_global_attribute(_SWITCH, False)
+    return global_state.get_global_attribute("interactive_logging", False)
 
 
 def _is_no_print(record: logging.LogRecord) -> bool:

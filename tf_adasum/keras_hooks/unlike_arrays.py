@@ -86,13 +86,13 @@ def _compare(
     digests, sizes = zip(*(each.decode().split() for each in given))
     if communicator.rank > 0:
         return
+    name_of = communicator.in_words
     if rank := first_unlike(digests):
         message = _OTHER_ARRAYS if are_arrays else _OTHER_BATCHES
-        told = (call.name, communicator.in_words(rank), communicator.in_words(0))
+        told = (call.name, name_of(rank), name_of(0))
     elif rank := first_unlike(sizes):
         message = _OTHER_SIZES
-        own, common = communicator.in_words(rank), communicator.in_words(0)
-        told = (call.name, own, sizes[rank], common, sizes[0])
+        told = (call.name, name_of(rank), sizes[rank], name_of(0), sizes[0])
     else:
         return
     _said.warn(call.model, message % told)  # a program may call `predict` for every row
