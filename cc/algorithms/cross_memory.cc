@@ -34,8 +34,7 @@ class CrossMemory {
         own_(shared.CombinedBy(rank_)),
         chunks_(own_, {}, buffer_.Elements(context.tuning.chunk_bytes * arithmetic_.Width())),
         slice_bytes_(buffer_.Bytes(chunks_.keep(0))),
-        num_slots_(std::min(std::max<int64_t>(1, context.tuning.packed_chunks / (size_ - 1)),
-                            chunks_.size())),
+        num_slots_(NumSlots()),
         slots_(static_cast<char*>(context.scratch.work[0].Get(
             num_slots_ * (size_ - 1) * slice_bytes_ + BytesBetween(size_, arithmetic_)))),
         between_(slots_ + num_slots_ * (size_ - 1) * slice_bytes_) {}
@@ -54,6 +53,12 @@ class CrossMemory {
 
  private:
   bool NeedsMoments() const { return context_.reduction.NeedsMoments(); }
+  // Without products each chunk is fetched once: into the lines that the one before left in a cache.
+  int64_t NumSlots() const {
+    if (!NeedsMoments()) return 1;
+    const int64_t kept = context_.tuning.packed_chunks / (size_ - 1);
+    return std::min(std::max<int64_t>(1, kept), chunks_.size());
+  }
 
   // Where chunk i of another leaf's vector lies here.
   char* Slot(int64_t i, int leaf) const {
