@@ -53,7 +53,8 @@ class CrossMemory {
 
  private:
   bool NeedsMoments() const { return context_.reduction.NeedsMoments(); }
-  // Without products each chunk is fetched once: into the lines that the one before left in a cache.
+  // Without products each chunk is fetched once: into the lines that the one before left in a
+  // cache.
   int64_t NumSlots() const {
     if (!NeedsMoments()) return 1;
     const int64_t kept = context_.tuning.packed_chunks / (size_ - 1);

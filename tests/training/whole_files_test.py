@@ -134,3 +134,18 @@ def test_a_save_is_kept_that_a_file_that_stays_has_no_room_for(number, monkeypat
     (kept,) = tmp_path.iterdir()
     assert str(kept) in str(caught.value)
     assert kept.read_text() == model.name
+
+
+def test_a_save_that_another_job_removed_says_so(tmp_path):
+    """Two jobs that save under one path remove what the other one writes beside it."""
+
+    def write(model, filepath):
+        Path(filepath).touch()
+        os.remove(filepath)
+
+    target = tmp_path / "model.keras"
+    target.write_text("before")
+    match = r"model\.keras\. Received: that .* is gone: does another job .* Give each job a path"
+    with pytest.raises(FileNotFoundError, match=match):
+        whole_files.save(write, _model(), str(target))
+    assert target.read_text() == "before"

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from adasumrun import requests
 from tf_adasum import keras_hooks
+from tf_adasum.callbacks.built_optimizers import names_of_optimizers
 from tf_adasum.callbacks.learning_rates import rates_of, set_rates
 from tf_adasum.callbacks.save_requests import Asked, SaveRequests
 from tf_adasum.callbacks.swapped_averages import set_swapped, swapped
@@ -275,6 +276,12 @@ class BackupAndRestore(keras.callbacks.Callback):
                 "fit begins: %d replicas saved values of their own (slots, say); each goes on with "
                 "their mean, as the number of replicas is %d now.",
                 *(header["num_replicas"], number),
+            )
+        names = names_of_optimizers(self.model)
+        if header.get("optimizer_names", names) != names:  # older files have none
+            _log.warning(
+                "fit begins: %s saved what %s goes on with: slots that mean something else.",
+                *(", ".join(header["optimizer_names"]), ", ".join(names)),
             )
         if why_not:
             _log.warning("fit begins: the data are not continued exactly: %s.", why_not)

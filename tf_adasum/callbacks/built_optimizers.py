@@ -1,4 +1,4 @@
-"""Which weights each optimizer of a model is built for, and optimizers that are built alike.
+"""Which optimizers a model has, the weights that each is built for, and building them alike.
 
 Those that a model keeps in attributes are built by their first step, each for its own weights.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import keras
 
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks.model_optimizers import outer_optimizers_of
+from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, outer_optimizers_of
 
 _ELSEWHERE = -1
 
@@ -26,6 +26,11 @@ def weights_of_optimizers(model: keras.Model) -> list[list[int] | None]:
         else None
         for optimizer in outer_optimizers_of(model)
     ]
+
+
+def names_of_optimizers(model: keras.Model) -> list[str]:
+    """Returns the names of the classes of all, also of those within others."""
+    return [type(each).__name__ for each in optimizers_held_by(model)]
 
 
 def build_optimizers(model: keras.Model, weights: list[list[int] | None]) -> None:

@@ -58,7 +58,11 @@ class ReplacedFile(io.FileIO):
         self.check()
         os.fsync(self.fileno())
         self.close()
-        os.replace(self._partial, self._path)
+        try:
+            os.replace(self._partial, self._path)
+        except FileNotFoundError:
+            told = f"{self._partial} is gone: does another job save there, too?"
+            raise FileNotFoundError(told) from None
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -3,19 +3,22 @@
 HDF5, with
 * `header`: bytes of JSON, an object with "format" and "version" (below), "num_replicas" N, the
   "counts" of each rank (not in older files), "seeds", the copies of the state of `keras.random` on
-  rank 0, "optimizers" (not in older files), the numbers of the weights that each is built for, what
-  the callback says of the training ("epoch", "batch", "data"), and "state", "metrics" and
-  "residuals": for each variable its path, dtype, shape and "is_per_replica";
+  rank 0, "optimizers" (not in older files), the numbers of the weights that each is built for,
+  "optimizer_names" (not in older files), what the callback says of the training ("epoch", "batch",
+  "data"), and "state", "metrics" and "residuals": for each variable its path, dtype, shape,
+  "is_per_replica", and "crc32" of its bytes (not in older files);
 * `state/0`, `state/1`, .., `metrics/0`, .. and so on: the values in that order. A variable that is
   not per replica has its shape; one that is has a dimension of N in front, in the order of the
   replicas. Dtypes that NumPy has not (bfloat16) are kept as unsigned integers of their size.
 
 A file under its name is complete: it is written under another one, brought to the disk and renamed.
+What has changed in it since is found: HDF5 keeps a checksum of the header (Fletcher's, by blocks).
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import h5py
@@ -57,6 +60,7 @@ class TrainingWriter:
                 "dtype": tf.as_dtype(array.dtype).name,
                 "shape": list(shape),
                 "is_per_replica": value.is_per_replica,
+                "crc32": _crc32(array),
             }
         )
         if array.dtype.kind not in _NUMPY_KINDS:
@@ -67,7 +71,8 @@ class TrainingWriter:
     def finish(self, header: dict[str, Any]) -> None:
         """Completes the file and puts it in the place of the one before."""
         header = {"format": FORMAT, "version": VERSION, **header, **self._listed}
-        self._file["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        encoded = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        self._file.create_dataset("header", data=encoded, fletcher32=True)
         self._file.close()
         self._target.replace()
 
@@ -111,13 +116,16 @@ class TrainingReader:
         """Returns the value of the variable with that number in one of `GROUPS`.
 
         Raises:
-            OSError: it is not of the shape that the header tells; what h5py raises, too.
+            OSError: it is not of the shape that the header tells, or not what was saved; what h5py
+                raises, too.
         """
         listed = self.header[group][number]
         array = np.asarray(self._file[f"{group}/{number}"][()])
         rows = [self.header["num_replicas"]] if listed["is_per_replica"] else []
         if list(array.shape) != rows + listed["shape"]:
             raise OSError(f"a value of shape {list(array.shape)} for {listed['path']!r}")
+        if "crc32" in listed and _crc32(array) != listed["crc32"]:
+            raise OSError(f"other values of {listed['path']!r} than were saved")
         dtype = tf.as_dtype(listed["dtype"]).as_numpy_dtype
         if array.dtype != dtype:
             array = array.view(dtype)
@@ -126,3 +134,7 @@ class TrainingReader:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+
+def _crc32(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data)

@@ -11,7 +11,11 @@ import keras
 import numpy as np
 from keras.src.backend.tensorflow.trainer import TFEpochIterator
 
-from tf_adasum.callbacks.built_optimizers import build_optimizers, weights_of_optimizers
+from tf_adasum.callbacks.built_optimizers import (
+    build_optimizers,
+    names_of_optimizers,
+    weights_of_optimizers,
+)
 from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_bytes
@@ -76,6 +80,7 @@ def save_training(
     }
     numbers = {"num_replicas": state.num_replicas, "counts": state.counts}
     header = {**header, **numbers, "seeds": copies, "optimizers": weights_of_optimizers(model)}
+    header["optimizer_names"] = names_of_optimizers(model)
     failure = ""
     with contextlib.ExitStack() as stack:
         writer = None

@@ -60,6 +60,10 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
             shutil.copymode(target, partial)
         try:
             os.replace(partial, target)
+        except FileNotFoundError as error:
+            received = f"that {partial} is gone: does another job save there, too?"
+            advice = "Give each job a path of its own."
+            raise FileNotFoundError(refusal(f"to write {target}", received, advice)) from error
         except OSError as error:
             if error.errno not in _NOT_REPLACED:
                 raise
