@@ -254,6 +254,16 @@ def test_every_environment_variable_is_documented():
     assert own <= named
 
 
+def test_every_hook_is_in_the_index():
+    """The table in section 1 of docs/architecture.md names each file once."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text.partition("### The hooks by subject")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ")]
+    named = sorted(name for row in rows for name in re.findall(r"`(\w+)`", row))
+    files = (ROOT / "tf_adasum/keras_hooks").glob("*.py")
+    assert named == sorted(file.stem for file in files if file.stem != "__init__")
+
+
 def test_the_walk_of_one_gradient_is_short():
     """The numbered list in section 3 of docs/architecture.md."""
     text = (ROOT / "docs/architecture.md").read_text()
