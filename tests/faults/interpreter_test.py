@@ -115,6 +115,22 @@ def test_daemon_threads_in_the_library_do_not_abort_the_end(tmp_path):
     assert "RIGHT" in launch(tmp_path, LOOPING).splitlines()
 
 
+# As programs show an exception that they go on after.
+SHOWING = """
+try:
+    raise KeyError("caught")
+except KeyError:
+    sys.excepthook(*sys.exc_info())
+assert total() == world.size
+print("RIGHT", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_an_exception_that_is_caught_and_shown_ends_no_job(tmp_path):
+    assert launch(tmp_path, SHOWING).splitlines().count("RIGHT") == 2
+
+
 # A thread of rank 0 keeps the interpreter's lock for longer than a wait may take, while the main
 # thread is in an exchange.
 KEEPING = """

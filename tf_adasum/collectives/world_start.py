@@ -81,6 +81,8 @@ def _abort_on_uncaught_exception(mpi) -> None:
         previous(kind, value, traceback)
         if os.getpid() != home:
             return  # a forked child, whose parent goes on
+        if getattr(sys, "last_value", None) is not value:
+            return  # called by a program, to show what it has caught
         sys.stdout.flush()
         sys.stderr.flush()
         # MPICH's launcher drops what it has not passed on when it hears of the end.
