@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from adasumrun import hosts
+from adasumrun import host_file
 
 # A name or an address; none that begins as an option does, of mpirun or of ssh.
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
@@ -92,8 +92,8 @@ def hosts_of_file(path: str) -> HostsOfFile:
         # With the mark that some editors put in front, and comments in any encoding.
         with open(path, encoding="utf-8-sig", errors="replace") as file:
             lines = file.readlines()
-        listed = HostsOfFile(host_list(hosts.hosts_of_lines(lines)))
-        listed.shares = hosts.shares_of_lines(lines)
+        listed = HostsOfFile(host_list(host_file.hosts_of_lines(lines)))
+        listed.shares = host_file.shares_of_lines(lines)
         return listed
     except OSError as error:
         raise argparse.ArgumentTypeError(

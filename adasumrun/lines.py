@@ -1,4 +1,4 @@
-"""What adasumrun says: a line each, on standard error."""
+"""What adasumrun says: a line each, on standard error; and words for it."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def say(text: str) -> None:
         # would end with exit code 120. From here on there is none.
         raw = io.FileIO(sys.stderr.fileno(), "w", closefd=False)
         sys.stderr = io.TextIOWrapper(raw, errors="backslashreplace", write_through=True)
+
+
+def counted(number: int, what: str) -> str:
+    """Returns "1 rank", "2 ranks"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

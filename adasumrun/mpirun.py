@@ -12,7 +12,7 @@ import subprocess
 import sys
 from types import ModuleType
 
-from adasumrun import hosts, job, preload, rank_threads
+from adasumrun import host_file, hosts, job, preload, rank_threads
 
 # The caller's variables that ranks on other hosts need; those on this host inherit everything.
 _EXPORTED_NAMES = (
@@ -155,7 +155,7 @@ def rank_shares(options: argparse.Namespace, shares: dict[str, float]) -> str:
             f"Received: {order} in --mpi-args. Pass AdasumStrategy(batch_share=[...]) instead"
         )
     try:
-        numbers = hosts.shares_of_ranks(options.np, options.hosts, shares)
+        numbers = host_file.shares_of_ranks(options.np, options.hosts, shares)
     except ValueError as error:
         raise LaunchError(str(error)) from error
     return ",".join(repr(number).removesuffix(".0") for number in numbers)

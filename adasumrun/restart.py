@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adasumrun import answering_hosts, hosts
-from adasumrun.lines import say
+from adasumrun.lines import counted, say
 from adasumrun.requests import Requests
 from adasumrun.watch import Ended
 
@@ -98,7 +98,7 @@ def _places_left(options: argparse.Namespace, asked: Requests) -> tuple[Places, 
     if fitting < least:
         option = f"--min-ranks={least}" if options.min_ranks else "all, without --min-ranks"
         return places, f"{said}; {fitting} of {wanted} ranks have a place, expected {option}"
-    say(f"{said}: goes on with {hosts.counted(fitting, 'rank')} on {','.join(left)}")
+    say(f"{said}: goes on with {counted(fitting, 'rank')} on {','.join(left)}")
     return Places(fitting, ",".join(left)), None
 
 
@@ -111,13 +111,13 @@ def _fitting(wanted: int, slots: int, slots_left: int, left: list[str]) -> int:
 
 def _say_summary(codes: list[int]) -> None:
     if codes:
-        restarts = hosts.counted(len(codes), "restart")
+        restarts = counted(len(codes), "restart")
         say(f"ended after {restarts} (exit codes before: {_listed(codes)})")
 
 
 def _say_end(codes: list[int], why: str, max_restarts: int) -> None:
     if max_restarts:
-        starts = hosts.counted(len(codes), "start")
+        starts = counted(len(codes), "start")
         say(f"not started again: {why}. Exit codes of {starts}: {_listed(codes)}")
 
 

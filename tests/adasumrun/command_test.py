@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from adasumrun import cli, command_line, hosts, inputs, mpirun
+from adasumrun import cli, command_line, host_file, hosts, inputs, mpirun
 
 CORES = hosts.physical_cores()
 RANK_THREADS = [cli.sys.executable, "-m", "adasumrun.rank_threads"]
@@ -69,7 +69,7 @@ def test_addresses_that_mpirun_would_cut_are_refused(text, capsys):
 
 def test_a_host_may_be_named_by_a_number():
     assert hosts.slots("1001,1002:3") == 4
-    assert hosts.shares_of_ranks(None, "1001,1002:2", {"1001": 1.0, "1002": 2.0}) == [1, 2, 2]
+    assert host_file.shares_of_ranks(None, "1001,1002:2", {"1001": 1.0, "1002": 2.0}) == [1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from adasumrun.hosts import counted
+from adasumrun.lines import counted
 from tf_adasum.advise.gradients import GradientStatistics
 from tf_adasum.advise.step_cost import Measured
 

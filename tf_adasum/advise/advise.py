@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from adasumrun.hosts import counted
+from adasumrun.lines import counted
 from tf_adasum import keras_hooks
 from tf_adasum.advise import choices, examples, gradients, machine, noise, reduction, steps
 from tf_adasum.advise.advice import Advice, Row
