@@ -13,6 +13,7 @@ from tf_adasum.optimizers.sync.sync import Sync
 
 # What `accumulate` plans for each of its calls is in the graph of the step.
 _MOST_CALLS = 2**16
+_PASS_ONE = "Pass one of them to wrap."
 
 
 def check_mean_or_adasum(reduction: object) -> None:
@@ -25,6 +26,18 @@ def check_mean_or_adasum(reduction: object) -> None:
 def most_steps(count: int | list[int]) -> int:
     """Returns the largest K of any rank."""
     return max(count) if isinstance(count, list) else count
+
+
+def check_flags(mode: object, divided_loss: object, unused_variables: object) -> None:
+    """Raises ValueError for what is none of the values that these settings have."""
+    if not isinstance(mode, str) or mode not in ("delta", "gradient"):
+        raise ValueError(refusal("mode to be 'delta' or 'gradient'", shown(mode), _PASS_ONE))
+    if divided_loss is not None and not isinstance(divided_loss, bool):
+        expected = "divided_loss to be None, True or False"
+        raise ValueError(refusal(expected, shown(divided_loss), _PASS_ONE))
+    if not isinstance(unused_variables, bool):
+        expected = "unused_variables to be True or False"
+        raise ValueError(refusal(expected, shown(unused_variables), _PASS_ONE))
 
 
 def check_wrappable(optimizer: object, mode: str) -> None:

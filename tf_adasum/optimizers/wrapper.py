@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import keras
 from typing_extensions import override
 
 from tf_adasum.collectives.compression import Compression
-from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import accumulation_of
@@ -20,6 +20,7 @@ from tf_adasum.optimizers.sync.sync import Sync
 from tf_adasum.optimizers.unused_variables import ZeroGradients
 from tf_adasum.optimizers.variable_encoding import VariableEncoding
 from tf_adasum.optimizers.wrap_checks import (
+    check_flags,
     check_settings,
     check_sync,
     check_unused,
@@ -30,10 +31,19 @@ from tf_adasum.optimizers.wrap_checks import (
 require_hooks(keras.optimizers.Optimizer, "_unpickle_model")
 
 _EXCHANGES = {"delta": DeltaExchange, "gradient": GradientExchange}
-_SETTINGS = ("mode", "accumulate", "steps_per_sync", "divided_loss", "compression", "sync")
-_SETTINGS += ("unused_variables",)
-_PASS_ONE = "Pass one of them to wrap."
 _register = keras.saving.register_keras_serializable("tf_adasum", "AdasumOptimizer")
+
+
+class _Settings(NamedTuple):
+    """The arguments of `wrap` but the optimizer."""
+
+    mode: str = "delta"
+    accumulate: int = 1
+    steps_per_sync: int | list[int] = 1
+    divided_loss: bool | None = None
+    compression: Compression | None = None
+    sync: Sync | None = None
+    unused_variables: bool = False
 
 
 @_register
@@ -78,7 +88,7 @@ class AdasumOptimizer(AdasumMixin):
         config = dict(config)
         identity = dict(config.pop("adasum"))
         # Optimizers saved by versions before these settings lack them.
-        settings = {key: identity.pop(key) for key in _SETTINGS if key in identity}
+        settings = {key: identity.pop(key) for key in _Settings.__annotations__ if key in identity}
         optimizer = keras.saving.deserialize_keras_object(
             {**identity, "config": config}, custom_objects=custom_objects
         )
@@ -89,7 +99,7 @@ class AdasumOptimizer(AdasumMixin):
             settings.pop("steps_per_sync", None)  # decided by sync
             if not settings["sync"].has_modes:
                 settings.pop("mode", None)
-        return _wrapped(optimizer, **settings)
+        return _wrapped(optimizer, _Settings(**settings))
 
 
 def _config_of(choice: Compression | Sync | None) -> dict | None:
@@ -211,36 +221,34 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     """
     steps = steps_of_ranks(steps_per_sync)
     rest = divided_loss, compression, sync, unused_variables
-    return _wrapped(optimizer, mode, accumulate, steps, *rest)
+    return _wrapped(optimizer, _Settings(mode, accumulate, steps, *rest))
 
 
-def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
-    optimizer: keras.optimizers.Optimizer,
-    mode: str = "delta",
-    accumulate: int = 1,
-    steps_per_sync: int | list[int] = 1,
-    divided_loss: bool | None = None,
-    compression: Compression | None = None,
-    sync: Sync | None = None,
-    unused_variables: bool = False,
+def _wrapped(
+    optimizer: keras.optimizers.Optimizer, settings: _Settings
 ) -> keras.optimizers.Optimizer:
     """As `wrap`; what comes from a file may have numbers of other ranks until it takes a step."""
-    if not isinstance(mode, str) or mode not in _EXCHANGES:
-        raise ValueError(refusal("mode to be 'delta' or 'gradient'", shown(mode), _PASS_ONE))
-    if divided_loss is not None and not isinstance(divided_loss, bool):
-        expected = "divided_loss to be None, True or False"
-        raise ValueError(refusal(expected, shown(divided_loss), _PASS_ONE))
-    if not isinstance(unused_variables, bool):
-        expected = "unused_variables to be True or False"
-        raise ValueError(refusal(expected, shown(unused_variables), _PASS_ONE))
-    check_wrappable(optimizer, mode)
+    check_flags(settings.mode, settings.divided_loss, settings.unused_variables)
+    check_wrappable(optimizer, settings.mode)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        inner = optimizer.inner_optimizer
-        rest = divided_loss, compression, sync, unused_variables
-        _wrapped(inner, mode, accumulate, steps_per_sync, *rest)
+        _wrapped(optimizer.inner_optimizer, settings)
         return optimizer
-    check_settings(optimizer, mode, accumulate, steps_per_sync)
-    accumulate = int(accumulate)  # NumPy's, say, which a configuration could not hold
+    check_settings(optimizer, settings.mode, settings.accumulate, settings.steps_per_sync)
+    parts = _parts_of(optimizer, settings)
+    parts.exchange.check(optimizer)
+    # Swapping the class keeps everything a copy would lose: callable learning rates, weight
+    # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
+    object.__setattr__(optimizer, "__class__", _wrapped_class(type(optimizer)))
+    optimizer._adasum = parts
+    optimizer._adasum_divided_loss = settings.divided_loss
+    if optimizer.built:
+        optimizer._build_parts()
+    return optimizer
+
+
+def _parts_of(optimizer: keras.optimizers.Optimizer, settings: _Settings) -> Parts:
+    """What the settings ask for; raises where `sync` or `unused_variables` forbids another one."""
+    mode, accumulate, steps_per_sync, _, compression, sync, unused_variables = settings
     exchange, plain_for = _exchange(mode, steps_per_sync), None
     if sync is not None:
         is_left = {
@@ -262,21 +270,13 @@ def _wrapped(  # noqa: PLR0913, PLR0917 (as `wrap`)
         }
         check_unused(optimizer, **is_left)
         lacking, plain_for = ZeroGradients(), "unused_variables"
-    parts = Parts(_accumulation(optimizer, accumulate), exchange, lacking)
-    parts.exchange.encoding = VariableEncoding(compression, plain_for)
-    parts.exchange.check(optimizer)
-    # Swapping the class keeps everything a copy would lose: callable learning rates, weight
-    # decay exclusions, slots, and the identity under which Keras tracks the optimizer.
-    object.__setattr__(optimizer, "__class__", _wrapped_class(type(optimizer)))
-    optimizer._adasum = parts
-    optimizer._adasum_divided_loss = divided_loss
-    if optimizer.built:
-        optimizer._build_parts()
-    return optimizer
+    exchange.encoding = VariableEncoding(compression, plain_for)
+    return Parts(_accumulation(optimizer, accumulate), exchange, lacking)
 
 
 def _accumulation(optimizer: keras.optimizers.Optimizer, count: int) -> Accumulation:
-    return MicroBatches(count) if count > 1 else accumulation_of(optimizer)
+    # As int: a configuration could not hold NumPy's, say.
+    return MicroBatches(int(count)) if count > 1 else accumulation_of(optimizer)
 
 
 def _exchange(mode: str, steps_per_sync: int | list[int]) -> Exchange:
