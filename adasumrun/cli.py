@@ -82,20 +82,10 @@ def _start(
     shares = getattr(options.hosts, "shares", {})
     options = argparse.Namespace(**{**vars(options), **places._asdict()})
     ranks_here = mpirun.number_here(options)
-    environment = mpirun.rank_environment(os.environ, ranks_here)
+    environment = _environment(options, shares, ranks_here)
     environment[requests.RESTARTS_VARIABLE] = str(num_restarts)
-    if options.stall_warning is not None:
-        environment[mpirun.STALL_WARNING_VARIABLE] = str(options.stall_warning)
-    if shares:
-        environment[mpirun.SHARES_VARIABLE] = mpirun.rank_shares(options, shares)
-    if mpirun.build_info().MPI_LIBRARY:
-        # Also for programs that import mpi4py before tf_adasum.
-        environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
     if options.timeline:
-        environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
         _discard_timelines(environment[timeline.VARIABLE])
-    if options.verbose:
-        environment[mpirun.VERBOSE_VARIABLE] = "1"
     command = mpirun.command_line(path, options, environment)
     if options.verbose:
         say(shlex.join(command))
@@ -117,6 +107,25 @@ def _start(
     if has_lost_host and ranks_here is None and ended.code == 0:
         return Ended(1, is_final=False)  # Open MPI's mpirun takes that for a success
     return ended
+
+
+def _environment(
+    options: argparse.Namespace, shares: dict[str, float], ranks_here: int | None
+) -> dict[str, str]:
+    """What the ranks are told by the options."""
+    environment = mpirun.rank_environment(os.environ, ranks_here)
+    if options.stall_warning is not None:
+        environment[mpirun.STALL_WARNING_VARIABLE] = str(options.stall_warning)
+    if shares:
+        environment[mpirun.SHARES_VARIABLE] = mpirun.rank_shares(options, shares)
+    if mpirun.build_info().MPI_LIBRARY:
+        # Also for programs that import mpi4py before tf_adasum.
+        environment.setdefault("MPI4PY_LIBMPI", mpirun.build_info().MPI_LIBRARY)
+    if options.timeline:
+        environment[timeline.VARIABLE] = os.path.abspath(options.timeline)
+    if options.verbose:
+        environment[mpirun.VERBOSE_VARIABLE] = "1"
+    return environment
 
 
 def _name_silent_hosts(options: argparse.Namespace) -> None:
