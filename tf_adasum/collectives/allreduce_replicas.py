@@ -1,7 +1,7 @@
 """Dense tensors of all replicas of all ranks become one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,7 +137,7 @@ def _reduced(
     leaves: Sequence[Sequence[tf.Tensor]], how: _How, norms_of: list | None = None
 ) -> list[tf.Tensor]:
     """The tensors; unless it is None, `norms_of` gets the norms of those with certain indices."""
-    reduction, communicator, name, ordered, local_reduction, replica_counts = how
+    reduction, communicator, name, ordered, local_reduction, _ = how
     reductions.check_stages(reduction, local_reduction)
     replicas = [as_tensors(leaf) for leaf in leaves]
     _check_replicas(replicas)
@@ -153,30 +153,35 @@ def _reduced(
     # Eager calls are in order by themselves.
     handle = communicator.handle_on(device, None if ordered or is_eager else name)
     measures = norms_of is not None and device == "CPU:0"
+    op = native.ops.adasum_measured_allreduce if measures else native.ops.adasum_allreduce
     results: list[Any] = [None] * len(replicas[0])
     for dtype, indices in by_dtype.items():
         part = [[leaf[index] for index in indices] for leaf in replicas]
         op_name = name_of_dtype(name, dtype, by_dtype) or UNNAMED
         with interruptible(), tf.device(device):
-            op = native.ops.adasum_measured_allreduce if measures else native.ops.adasum_allreduce
-            reduced = op(
-                handle,
-                [tensor for leaf in part for tensor in leaf],
-                num_tensors=len(indices),
-                reduction=reduction,
-                local_reduction=local_reduction,
-                tensor_name=op_name,
-                caller_waits=is_eager,
-                replica_counts=replica_counts,
-            )
-            if measures:
-                reduced, found = reduced
-                norms_of.append((indices, found))
+            reduced = _called(op, handle, part, how, op_name)
+        if measures:
+            reduced, found = reduced
+            norms_of.append((indices, found))
         for index, tensor, source in zip(indices, reduced, part[0]):
             if not is_eager:
                 tensor.set_shape(source.shape)
             results[index] = tensor
     return results
+
+
+def _called(op: Callable, handle, leaves: list[list], how: _How, tensor_name: str):
+    """What the op makes of tensors of one dtype, a list for each replica."""
+    return op(
+        handle,
+        [tensor for leaf in leaves for tensor in leaf],
+        num_tensors=len(leaves[0]),
+        reduction=how.reduction,
+        local_reduction=how.local_reduction,
+        tensor_name=tensor_name,
+        caller_waits=tf.executing_eagerly(),
+        replica_counts=how.replica_counts,
+    )
 
 
 def _check_replicas(replicas: Sequence[Sequence[tf.Tensor]]) -> None:
