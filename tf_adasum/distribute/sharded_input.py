@@ -105,17 +105,7 @@ class ShardedInputExtended(MirroredExtended):
         if has_peers:
             check_cache_files(dataset, self.communicator)
         if self._takes_shares() and is_dealt(dataset):
-            dataset = in_one_order(dealt_by_rows(dataset))
-            if has_peers:
-                check_order(dataset, self.communicator)
-            own = self.batch_share.own_rows(dataset)
-            return input_util.get_distributed_dataset(
-                own,
-                self._workers(options),
-                self._container_strategy(),
-                num_replicas_in_sync=len(self._devices),  # to which TensorFlow deals these rows
-                options=options,
-            )
+            return self._dealt_in_shares(dataset, options, has_peers)
         if self.rows_in_order.on:
             deal = dealt_by_rows_in_order if has_peers else dealt_by_rows
             dataset = deal(dataset)
@@ -132,6 +122,19 @@ class ShardedInputExtended(MirroredExtended):
             self._container_strategy(),
             num_replicas_in_sync=self._num_replicas_in_sync,
             input_context=self._make_input_context() if is_one_of_many else None,
+            options=options,
+        )
+
+    def _dealt_in_shares(self, dataset, options, has_peers: bool):
+        """To this rank its share of each batch, by rows."""
+        dataset = in_one_order(dealt_by_rows(dataset))
+        if has_peers:
+            check_order(dataset, self.communicator)
+        return input_util.get_distributed_dataset(
+            self.batch_share.own_rows(dataset),
+            self._workers(options),
+            self._container_strategy(),
+            num_replicas_in_sync=len(self._devices),  # to which TensorFlow deals these rows
             options=options,
         )
 
