@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 
@@ -16,7 +15,7 @@ from tests import programs
 from tests.training.numbered_files import model_of_ones
 from tests.training.replicas import LOCAL, barrier, shared_path, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import gather_json
 
 NUMBER = 30
 
@@ -30,8 +29,7 @@ def seeds_of_this_rank():
 
 def of_all(name, values):
     """What every rank has."""
-    gathered = gather_bytes(json.dumps(list(values)).encode(), world(), f"test {name}")
-    return list(map(json.loads, gathered))
+    return gather_json(list(values), world(), f"test {name}")
 
 
 def check_one_shuffle(name, values):

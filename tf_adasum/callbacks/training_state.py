@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -18,7 +18,7 @@ from tf_adasum.callbacks.built_optimizers import (
 )
 from tf_adasum.callbacks.replaced_file import remove_partial
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.own_variables import (
     StateVariable,
@@ -81,33 +81,41 @@ def save_training(
     numbers = {"num_replicas": state.num_replicas, "counts": state.counts}
     header = {**header, **numbers, "seeds": copies, "optimizers": weights_of_optimizers(model)}
     header["optimizer_names"] = names_of_optimizers(model)
-    failure = ""
-    with contextlib.ExitStack() as stack:
-        writer = None
-        try:
-            writer = TrainingWriter(path) if state.is_root else None
-        except _FAILURES as error:
-            failure = str(error)
-        if writer is not None:
-            stack.callback(writer.abandon)
-        for group, each in ((group, each) for group, listed in groups.items() for each in listed):
-            value = state.collect(each)  # also after a failure: the others take part
-            if writer is None or failure:
-                continue
-            try:
-                writer.add(group, each.path, _as_wanted(value, slots))
-            except _FAILURES as error:
-                failure = str(error)
-        if writer is not None and not failure:
-            try:
-                writer.finish(header)
-            except _FAILURES as error:
-                failure = str(error)
+    failure = _write(path, header, groups, state, slots)
     failure = _of_rank_0(model, failure, "whether a backup was written")
     if failure:
         received = f"{failure.rstrip('.')}; what was saved there before is left as it was"
         advice = "Make room for it or give another backup_dir."
         raise OSError(refusal(f"to write {path} on {_root(model)}", received, advice))
+
+
+def _write(
+    path: str,
+    header: dict[str, Any],
+    groups: dict[str, list[StateVariable]],
+    state: ReplicaState,
+    slots: str,
+) -> str:
+    """Collects all values, and writes them on rank 0; returns why that failed, "" if it did not."""
+    with contextlib.ExitStack() as stack:
+        writer, failure = _tried(TrainingWriter, path) if state.is_root else (None, "")
+        if writer is not None:
+            stack.callback(writer.abandon)
+        for group, each in ((group, each) for group, listed in groups.items() for each in listed):
+            value = state.collect(each)  # also after a failure: the others take part
+            if writer is not None and not failure:
+                _, failure = _tried(writer.add, group, each.path, _as_wanted(value, slots))
+        if writer is not None and not failure:
+            _, failure = _tried(writer.finish, header)
+    return failure
+
+
+def _tried(function: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """What it returns, and ""; after a failure None, and what is told of it."""
+    try:
+        return function(*arguments), ""
+    except _FAILURES as error:
+        return None, str(error)
 
 
 def restore_training(
@@ -211,10 +219,7 @@ def _read(backup: _Backup, group: str, number: int) -> Value | None:
     """A value on rank 0; raises OSError on all ranks, none of which then waits for it."""
     value, failure = None, ""
     if backup.reader is not None:
-        try:
-            value = backup.reader.value(group, number)
-        except _FAILURES as error:
-            failure = str(error)
+        value, failure = _tried(backup.reader.value, group, number)
     failure = _of_rank_0(backup.model, failure, "whether a value of a backup was read")
     if failure:
         raise _unreadable(backup.path, backup.model, failure)
@@ -285,8 +290,8 @@ def _of_rank_0(model: keras.Model, value: Any, name: str) -> Any:
     communicator = calls.communicator_of(model)
     if communicator is None:
         return value
-    own = json.dumps(value).encode() if communicator.rank == 0 else b""
-    return json.loads(gather_bytes(own, communicator, name)[0])
+    own = value if communicator.rank == 0 else None
+    return gather_json(own, communicator, name)[0]
 
 
 def _root(model: keras.Model) -> str:

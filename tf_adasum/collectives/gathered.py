@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,30 @@ def gather_bytes(own: bytes, communicator: Communicator, name: str) -> list[byte
     ends = np.cumsum(sizes.numpy())
     data = everybodys.numpy()
     return [data[end - size : end].tobytes() for size, end in zip(sizes.numpy(), ends)]
+
+
+def gather_json(own: Any, communicator: Communicator, name: str) -> list[Any]:
+    """As `gather_bytes`, of what JSON can hold.
+
+    Args:
+        own: this rank's value; of a tuple a list arrives.
+        communicator: whose ranks take part.
+        name: equal on all ranks for what belongs together.
+
+    Returns:
+        The values of all ranks, in their order.
+
+    Raises:
+        As `allgather`.
+
+    Example:
+        >>> import tf_adasum as adasum
+        >>> from tf_adasum.collectives.gathered import gather_json
+        >>> gather_json({"files": ["a", "b"]}, adasum.world(), "what each rank reads")
+        [{'files': ['a', 'b']}]
+    """
+    gathered = gather_bytes(json.dumps(own).encode(), communicator, name)
+    return [json.loads(each) for each in gathered]
 
 
 def first_unlike(of_ranks: Sequence[Any]) -> int | None:

@@ -7,14 +7,13 @@ TensorFlow deals files in front of a cache. It then holds the files of this rank
 
 from __future__ import annotations
 
-import json
 import os
 
 import tensorflow as tf
 from tensorflow.python.data.ops import cache_op
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import gather_bytes
+from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.data_order import file_readers, nodes
 from tf_adasum.keras_hooks.guard import require_reads
@@ -40,8 +39,7 @@ def check_cache_files(dataset: tf.data.Dataset, communicator: Communicator) -> N
         ValueError: names the file and the ranks.
     """
     unwritten = [name for name in _cache_files(dataset) if not os.path.exists(f"{name}.index")]
-    own = json.dumps([os.path.abspath(name) for name in unwritten]).encode()
-    of_ranks = [json.loads(names) for names in gather_bytes(own, communicator, "cache files")]
+    of_ranks = gather_json(list(map(os.path.abspath, unwritten)), communicator, "cache files")
     for ranks in communicator.hosts:
         for name in sorted({name for rank in ranks for name in of_ranks[rank]}):
             writers = [rank for rank in ranks if name in of_ranks[rank]]

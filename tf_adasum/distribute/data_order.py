@@ -7,7 +7,6 @@ they would where `tf.data` hands over what is ready first.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import zlib
@@ -19,7 +18,7 @@ from tensorflow.python.data.ops import from_tensor_slices_op, map_op, shard_op, 
 from tensorflow.python.data.ops import options as options_lib
 
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
+from tf_adasum.collectives.gathered import first_unlike, gather_json, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.unlike_arrays import digest
@@ -68,8 +67,7 @@ def check_order(dataset: tf.data.Dataset, communicator: Communicator) -> None:
         )
         raise ValueError(refusal(expected, "deterministic=False", advice))
     order = [_shards(dataset), repr(order_seeds(dataset)), _rows(dataset), _files(dataset)]
-    gathered = gather_bytes(json.dumps(order).encode(), communicator, "order of a pipeline")
-    shards, seeds, rows, files = zip(*map(json.loads, gathered))
+    shards, seeds, rows, files = zip(*gather_json(order, communicator, "order of a pipeline"))
     _check_whole(shards, communicator)
     _check_seeds(seeds, communicator)
     if (rank := first_unlike(rows)) and communicator.rank == 0:

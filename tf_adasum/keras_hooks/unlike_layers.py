@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import json
 import math
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 from keras.layers import Discretization, IntegerLookup, Normalization, StringLookup
 from keras.src.layers.preprocessing.index_lookup import IndexLookup
 
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
+from tf_adasum.collectives.gathered import first_unlike, gather_json, in_words_of_two
 from tf_adasum.collectives.names import number_of, without_counters
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls
@@ -28,6 +27,7 @@ from tf_adasum.keras_hooks.made_to_train import made_to_train
 require_hooks(keras.Model, "_flatten_layers")
 require_reads(IndexLookup, "get_vocabulary", "lookup_table")
 
+_NAME = "what layers are"
 _ORDER = "order of variables"
 _LEARNED = "state of "
 _ADAPT = (
@@ -81,7 +81,7 @@ def refusal_of(setting: str, call: calls.Call) -> str | None:
         return None if received is None else refusal(expected, received, advice)
     own = _learned(call.model).get(setting, _Learned("none", b"", np.zeros(0)))
     told = {"text": own.text, "exact": _digest(own.exact), "numbers": own.numbers.tolist()}
-    of_ranks = _gathered(told, call)
+    of_ranks = gather_json(told, call.communicator, _NAME)
     unlike = [rank for rank, theirs in enumerate(of_ranks) if not _is_close(theirs, of_ranks[0])]
     if not unlike:
         return None
@@ -97,7 +97,7 @@ def _is_close(one: dict, other: dict) -> bool:
 
 
 def _unlike_order(call: calls.Call) -> str | None:
-    of_ranks = _gathered(_paths(call.model), call)
+    of_ranks = gather_json(_paths(call.model), call.communicator, _NAME)
     rank = first_unlike(of_ranks)
     first, other = of_ranks[0], of_ranks[rank]
     if len(first) != len(other):
@@ -105,11 +105,6 @@ def _unlike_order(call: calls.Call) -> str | None:
     place = next(i for i, pair in enumerate(zip(first, other)) if pair[0] != pair[1])
     told = in_words_of_two(first[place], other[place], rank, call.communicator)
     return f"{told}, as number {place + 1}"
-
-
-def _gathered(own: object, call: calls.Call) -> list:
-    told = gather_bytes(json.dumps(own).encode(), call.communicator, "what layers are")
-    return [json.loads(each) for each in told]
 
 
 def _paths(model: keras.Model) -> list[str]:

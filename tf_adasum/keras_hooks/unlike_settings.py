@@ -7,7 +7,6 @@ than others would wait for them until the limit. An unlike loss would train, and
 from __future__ import annotations
 
 import itertools
-import json
 import numbers
 from typing import Any
 
@@ -15,7 +14,7 @@ import keras
 import numpy as np
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.collectives.gathered import first_unlike, gather_bytes, in_words_of_two
+from tf_adasum.collectives.gathered import first_unlike, gather_json, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks import calls, unlike_layers, unlike_paths
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
@@ -40,8 +39,7 @@ def _compare(call: calls.Call, given: dict[str, Any]) -> None:
         own["steps"] = _in_words(given.get("steps"))
     # One name, so that unlike methods meet there.
     name = "the next fit, evaluate or predict"
-    told = gather_bytes(json.dumps(own).encode(), call.communicator, name)
-    everybodys = [json.loads(each) for each in told]
+    everybodys = gather_json(own, call.communicator, name)
     # Those of all ranks, so that all find the same one; not every optimizer has all of them.
     for setting in dict.fromkeys(itertools.chain.from_iterable(everybodys)):
         of_ranks = [theirs.get(setting, "none") for theirs in everybodys]
