@@ -23,7 +23,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.hooked_extended import peers_of
 
 _CALLS = ("evaluate", "fit", "predict")
 _STAGES = ("train", "test", "predict")
@@ -118,9 +118,7 @@ def communicator_in_turn() -> Communicator | None:
 
 def communicator_of(model: keras.Model) -> Communicator | None:
     """Returns the ranks that train the model together; None if this one has no others."""
-    extended = model.distribute_strategy.extended
-    has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
-    return extended.communicator if has_peers else None
+    return peers_of(model.distribute_strategy)
 
 
 def at_begin(act: Callable[[Call, dict[str, Any]], None]) -> None:

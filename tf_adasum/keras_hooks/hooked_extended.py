@@ -17,6 +17,13 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
 
 
+def peers_of(strategy: tf.distribute.Strategy | None) -> Communicator | None:
+    """Returns the ranks that a strategy is on, if it is ours; None if this one has no others."""
+    extended = getattr(strategy, "extended", None)
+    has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
+    return extended.communicator if has_peers else None
+
+
 class CountsRows(Protocol):
     """What the hooks ask of the `BatchShare` of a strategy."""
 

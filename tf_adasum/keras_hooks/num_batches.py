@@ -19,7 +19,7 @@ from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks import calls
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
-from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.hooked_extended import HookedExtended, peers_of
 
 require_hooks(TFEpochIterator, "__init__", "_interrupted_warning", "num_batches", "reset")
 require_reads(TFEpochIterator, "_enumerate_iterator", "_num_batches")
@@ -34,17 +34,17 @@ def install() -> None:
 
     @functools.wraps(make)
     def make_and_agree(self, distribute_strategy=None, *args, **kwargs):
-        extended = getattr(distribute_strategy, "extended", None)
-        has_peers = isinstance(extended, HookedExtended) and extended.communicator.size > 1
-        if has_peers:
-            extended.files_are_dealt = False
+        peers = peers_of(distribute_strategy)
+        if peers is not None:
+            distribute_strategy.extended.files_are_dealt = False
         make(self, distribute_strategy, *args, **kwargs)
-        if has_peers:
+        if peers is not None:
+            extended = distribute_strategy.extended
             # Keras counts the whole data, of which a rank may have been dealt the longer files.
             is_own = is_sharded(self.data_adapter) and not extended.files_are_dealt
             self._adasum_ends_as_meant = self._num_batches is not None and not is_own
             own = self._num_batches if is_own else None
-            self._num_batches = _of_all_ranks(own, extended.communicator)
+            self._num_batches = _of_all_ranks(own, peers)
             _tell(extended, self)
         self._adasum_num_batches = self._num_batches
 

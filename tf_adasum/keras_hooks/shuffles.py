@@ -24,7 +24,7 @@ from tensorflow.python.eager import context as eager_context
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
-from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.hooked_extended import peers_of
 
 require_hooks(TFEpochIterator, "__init__")
 require_hooks(py_dataset_adapter, "random")
@@ -69,16 +69,15 @@ def install() -> None:
 
     @functools.wraps(original)
     def make_in_order(self, distribute_strategy=None, *args, **kwargs):
-        extended = getattr(distribute_strategy, "extended", None)
-        has_ranks = isinstance(extended, HookedExtended) and extended.communicator.size > 1
+        peers = peers_of(distribute_strategy)
         if not kwargs.get("shuffle"):
             original(self, distribute_strategy, *args, **kwargs)
             return
         with contextlib.ExitStack() as stack:
-            if has_ranks:
+            if peers is not None:
                 # Keras itself draws from `random` for these only.
                 in_python = isinstance(kwargs.get("x"), keras.utils.PyDataset)
-                seed, order = _of_rank_0(extended.communicator, in_python)
+                seed, order = _of_rank_0(peers, in_python)
                 stack.enter_context(_global_seed(seed))
                 if in_python:
                     stack.enter_context(_shuffling.by(random.Random(order)))

@@ -20,7 +20,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_bytes
 from tf_adasum.keras_hooks import calls, first_batches
 from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.hooked_extended import peers_of
 from tf_adasum.keras_hooks.said_once import SaidOnce
 
 require_hooks(TFEpochIterator, "__init__")
@@ -57,19 +57,18 @@ def install() -> None:
     def make_and_compare(self, distribute_strategy=None, *args, **kwargs):
         with first_batches.noted() as batches:
             original(self, distribute_strategy, *args, **kwargs)
-        extended = getattr(distribute_strategy, "extended", None)
+        peers = peers_of(distribute_strategy)
         call = calls.current()
-        if not isinstance(extended, HookedExtended) or call is None or call.in_turn:
+        if peers is None or call is None or call.in_turn:
             return
-        if extended.communicator.size > 1:
-            are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
-            # As Keras has it, which takes one where the program says none.
-            batch_size = self.data_adapter.batch_size if are_arrays else None
-            if are_arrays:
-                data = [kwargs.get(name) for name in ("x", "y", "sample_weight")]
-            else:
-                data = first_batches.compared(batches)
-            _compare(call, are_arrays, data, batch_size, extended.communicator)
+        are_arrays = isinstance(self.data_adapter, ArrayDataAdapter)
+        # As Keras has it, which takes one where the program says none.
+        batch_size = self.data_adapter.batch_size if are_arrays else None
+        if are_arrays:
+            data = [kwargs.get(name) for name in ("x", "y", "sample_weight")]
+        else:
+            data = first_batches.compared(batches)
+        _compare(call, are_arrays, data, batch_size, peers)
 
     TFEpochIterator.__init__ = make_and_compare
 
