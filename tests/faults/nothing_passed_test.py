@@ -14,6 +14,9 @@ import tf_adasum as adasum
 CALLS = {
     "allreduce": lambda tensors: adasum.allreduce(tensors, "sum"),
     "allreduce in a function": tf.function(lambda tensors: adasum.allreduce(tensors, "sum")),
+    "allreduce with compression": lambda tensors: adasum.allreduce(
+        tensors, "sum", compression=adasum.compression.Sign()
+    ),
     "allreduce_arrays": lambda tensors: adasum.allreduce_arrays(
         [np.array(tensor) for tensor in tensors], "sum"
     ),

@@ -52,3 +52,18 @@ def check_refused(operation, argument, compiled, *texts, needs_others=True):
         assert text in line
     count = adasum.allreduce(tf.ones([]), "sum", name="afterwards")
     assert count == adasum.size()
+
+
+def check_refused_by_one(call, kind, text):
+    """Rank 0 alone makes the call, which must ask nobody: all ranks meet at the one after it.
+
+    Args:
+        call: without arguments.
+        kind: of the error.
+        text: a regular expression of what it says.
+    """
+    if adasum.rank() == 0:
+        with pytest.raises(kind, match=text):
+            call()
+    count = adasum.allreduce(tf.ones([]), "sum", name="afterwards")
+    assert count == adasum.size()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tf_adasum as adasum
 from adasumrun import timeline
-from tests.mpi.rows import check_refused
+from tests.mpi.rows import check_refused, check_refused_by_one
 from tf_adasum.collectives.sparse_allreduce import REDUCTIONS, sparse_allreduce_replicas
 
 ROWS, COLUMNS = 40, 6
@@ -261,3 +261,28 @@ def test_what_has_no_rows_is_refused():
 
     with pytest.raises(LookupError, match=refused):
         gradient(tf.ones([1, 2]))
+
+
+ONE_ROW = tf.ones([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("slices", "reduction", "kind", "text"),
+    [
+        ((ONE_ROW, [0], [3, 2]), "max", ValueError, "Received: 'max'"),
+        ((ONE_ROW, [0]), "sum", ValueError, "with a dense_shape"),
+        ((ONE_ROW, [0.5], [3, 2]), "sum", ValueError, "whole numbers as indices"),
+        ((ONE_ROW, [0], [3, 4]), "sum", ValueError, "values of shape"),
+        (
+            (tf.ones([1, 2], tf.int32), [0], [3, 2]),
+            "adasum",
+            tf.errors.InvalidArgumentError,
+            "for the reduction adasum",
+        ),
+    ],
+)
+def test_rows_are_refused_before_the_dense_tensors_beside_them_travel(
+    slices, reduction, kind, text
+):
+    structure = [tf.ones([3]), tf.IndexedSlices(*slices)]
+    check_refused_by_one(lambda: adasum.allreduce(structure, reduction), kind, text)

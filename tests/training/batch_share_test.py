@@ -28,7 +28,7 @@ from tests.training.unlike_batches import (
     parts_of,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.distribute.batch_share import check_alike
+from tf_adasum.distribute.batch_share import VARIABLE, check_alike
 
 
 def own_batches(number):
@@ -253,6 +253,16 @@ def test_a_wrong_share_is_a_sentence(share):
 def test_a_wrong_number_is_a_sentence(number):
     with pytest.raises(ValueError, match=r"one positive number a rank, \d in all.* Received: "):
         strategy(1, batch_share=[number] * world().size)
+
+
+def test_a_host_file_without_shares_is_refused_before_ranks_meet(monkeypatch):
+    """By rank 0 alone: all ranks meet at the call after it."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if world().rank == 0:
+        with pytest.raises(ValueError, match="share=NUMBER in the host file"):
+            strategy(1, batch_share="hostfile")
+    count = tf_adasum.allreduce(tf.ones([]), "sum", name="afterwards")
+    assert count == world().size
 
 
 def test_shuffles_without_a_seed_are_no_error():

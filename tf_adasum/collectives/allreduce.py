@@ -13,7 +13,11 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.compressed_allreduce import compressed_allreduce
 from tf_adasum.collectives.compression import Compression, State
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.collectives.sparse_allreduce import is_sparse, sparse_allreduce_replicas
+from tf_adasum.collectives.sparse_allreduce import (
+    check_slices,
+    is_sparse,
+    sparse_allreduce_replicas,
+)
 
 
 def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced by)
@@ -79,20 +83,20 @@ def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced b
     """
     communicator = checked_group(communicator, name)
     flat = tf.nest.flatten(tensors)
-    if not flat and communicator.size > 1:
-        # Takes part: ranks that have tensors hear of it, and don't meet this one's next call.
-        allreduce(tf.zeros([0]), reduction, communicator, name, local_reduction)
     sparse = [i for i, value in enumerate(flat) if is_sparse(value)]
     if compression is not None or state is not None:
         _check_compressible(sparse, local_reduction)
         reduced = compressed_allreduce(flat, compression, state, reduction, communicator, name)
-        return tf.nest.pack_sequence_as(tensors, reduced)
-    if sparse:
+    elif sparse:
         reduced = _allreduce_mixed(flat, sparse, reduction, communicator, name, local_reduction)
-        return tf.nest.pack_sequence_as(tensors, reduced)
-    reduced = allreduce_replicas(
-        [flat], reduction, communicator, name, name is None, local_reduction
-    )
+    else:
+        reduced = allreduce_replicas(
+            [flat], reduction, communicator, name, name is None, local_reduction
+        )
+    if not flat and communicator.size > 1:
+        # Takes part: ranks that have tensors hear of it, and don't meet this one's next call. After
+        # the above, which of no tensors exchanges nothing but checks the arguments.
+        allreduce(tf.zeros([0]), reduction, communicator, name, local_reduction)
     is_flat = isinstance(tensors, list) and len(tensors) == len(flat)
     if is_flat and all(map(operator.is_, tensors, flat)):
         return reduced  # packing takes longer than reducing small tensors does
@@ -117,6 +121,8 @@ def _allreduce_mixed(
     reduced = list(flat)
     dense = [i for i in range(len(flat)) if i not in sparse]
     if dense:
+        # Before they travel.
+        check_slices(rows, reduction)
         tensors = allreduce_replicas(
             [[flat[i] for i in dense]], reduction, communicator, name, name is None
         )

@@ -15,7 +15,6 @@ from tf_adasum.collectives.compression.state import State
 from tf_adasum.collectives.gradients import GradientError
 from tf_adasum.collectives.operations import (
     as_tensors,
-    check_dtypes,
     issuing,
     name_of_dtype,
 )
@@ -53,15 +52,17 @@ def compressed_allreduce(
     tensors = as_tensors(values)
     encoded = [i for i, tensor in enumerate(tensors) if compression.encodes(tensor)]
     plain = [i for i in range(len(tensors)) if i not in set(encoded)]
+    leaf = [tensors[i] for i in encoded]
+    _check_state(leaf, state)
     results: list[Any] = list(tensors)
     if plain:
         plain_name = f"{name}/plain" if name and encoded else name
-        leaf = [tensors[i] for i in plain]
-        reduced = allreduce_replicas([leaf], reduction, communicator, plain_name, name is None)
+        as_they_are = [tensors[i] for i in plain]
+        reduced = allreduce_replicas(
+            [as_they_are], reduction, communicator, plain_name, name is None
+        )
         for i, tensor in zip(plain, reduced):
             results[i] = tensor
-    leaf = [tensors[i] for i in encoded]
-    _check_state(leaf, state)
     if communicator.size == 1:
         for i in encoded:
             results[i] = _alone(tensors[i])
@@ -80,7 +81,6 @@ def _reduced(
     communicator: Communicator,
     name: str | None,
 ) -> list[tf.Tensor]:
-    check_dtypes(reduction, {tensor.dtype.name for tensor in tensors})
     by_dtype: dict[str, list[int]] = {}
     for place, tensor in enumerate(tensors):
         by_dtype.setdefault(work_dtype(tensor.dtype.name), []).append(place)

@@ -79,11 +79,9 @@ def sparse_allreduce_replicas(
     Source: Maleki et al., MLSys 2021, section 3, for Adasum.
     """
     communicator = checked_group(communicator, name)
-    _check_reduction(reduction)
     for leaf in leaves:
-        _check_shapes(leaf)
+        check_slices(leaf, reduction)
     by_dtype = indices_by_dtype(leaves[0])
-    check_dtypes(reduction, by_dtype)
     results: list[Any] = [None] * len(leaves[0])
     for dtype, places in by_dtype.items():
         part = [leaf[place] for leaf in leaves for place in places]
@@ -103,6 +101,21 @@ def sparse_allreduce_replicas(
         for place, shape, of_indices, of_values in zip(places, shapes, indices, values):
             results[place] = tf.IndexedSlices(of_values, of_indices, shape)
     return results
+
+
+def check_slices(leaf: Sequence[tf.IndexedSlices], reduction: str) -> None:
+    """Checks what needs no other rank.
+
+    Args:
+        leaf: of one replica.
+        reduction: of the slices.
+
+    Raises:
+        As `sparse_allreduce_replicas`.
+    """
+    _check_reduction(reduction)
+    _check_shapes(leaf)
+    check_dtypes(reduction, indices_by_dtype(leaf))
 
 
 def _check_reduction(reduction: str) -> None:

@@ -127,6 +127,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
         devices = _local_devices(communicator) if devices is None else checked_devices(devices)
         self.reduction_policy = ReductionPolicy(reductions)
+        batch_share = resolved(batch_share, communicator)
         self._decided: dict[str, tuple[str, str]] = {}
         self._said: set[str] = set()
         numbers = ReplicaNumbers.of_all(len(devices), communicator)
@@ -135,7 +136,6 @@ class AdasumStrategy(tf.distribute.Strategy):
         )
         extended = AdasumExtended(self, devices, communicator, numbers, ops)
         extended.see_variable = self.reduction_policy.see
-        batch_share = resolved(batch_share, communicator)
         check_alike(batch_share, communicator)
         given = batch_share is not None
         if numbers.are_unlike and not given:
