@@ -20,7 +20,7 @@ class OrthogonalitySums:
         self._sums: dict[tuple[str, ...], tf.Variable] = {}
 
     def add(self, paths: Sequence[str], norms: tf.Tensor) -> None:
-        """Adds what one exchange has measured; as `optimizers.parts.Measure`.
+        """Adds what one exchange has measured; as `distribute.asked.Measure`.
 
         Args:
             paths: of the variables.

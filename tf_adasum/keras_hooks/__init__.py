@@ -126,8 +126,9 @@ _HOOKS = (
 def install() -> None:
     """Installs the hooks, once.
 
-    Without an `AdasumStrategy` in scope they change no result; `ended_iterators` alone acts under
-    other strategies of the process too, whose iterators then end in the background either.
+    Without an `AdasumStrategy` in scope they change no result; `ended_iterators` and
+    `python_numbers` act under other strategies of the process too, whose iterators then end in the
+    background, and whose replicated scalars are Python numbers.
     """
     for hook in _HOOKS:
         hook.install()

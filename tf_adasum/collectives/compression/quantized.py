@@ -25,7 +25,8 @@ class Quantized(Compression):
         least_elements: tensors of fewer elements travel as they are.
 
     Raises:
-        ValueError: for another number of bits.
+        ValueError: for another number of bits, or `least_elements` is out of its range.
+        TypeError: `least_elements` is no int.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
