@@ -18,9 +18,7 @@ class Clocks:
         link_share: which part of its host's link the group has.
     """
 
-    def __init__(
-        self, cluster: Cluster, constants: Constants, host: np.ndarray, link_share: float = 1.0
-    ):
+    def __init__(self, cluster: Cluster, constants: Constants, host: np.ndarray, link_share: float):
         self._host = host
         self.is_spread = len(set(host)) == len(host) > 1
         self._turns = cluster.ranks_per_core

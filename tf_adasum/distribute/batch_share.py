@@ -54,7 +54,7 @@ class BatchShare:
         share: Sequence[float] | str,
         communicator: Communicator,
         numbers: ReplicaNumbers,
-        local_reduction: str = "adasum",
+        local_reduction: str,
     ):
         self._communicator, self._numbers = communicator, numbers
         self._by_hosts = local_reduction != "adasum"

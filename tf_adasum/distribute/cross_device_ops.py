@@ -66,7 +66,7 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         numbers: ReplicaNumbers,
         reduction_of: Callable[[tf.Variable], tuple[str, str]],
         bucket_bytes: int,
-        local_reduction: str = "adasum",
+        local_reduction: str,
     ):
         super().__init__()
         self._communicator, self._numbers = communicator, numbers

@@ -12,7 +12,6 @@ import collections
 import keras
 import numpy as np
 
-from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_int
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
@@ -36,14 +35,11 @@ class DivergenceCheck:
         communicator: the `Communicator` of the strategy.
         check_every: K, an int >= 0; 0 compares nothing.
         numbers: of the replicas.
-
-    Raises:
-        ValueError: check_every is out of range.
     """
 
     def __init__(self, communicator: Communicator, check_every: int, numbers: ReplicaNumbers):
         self._communicator, self._numbers = communicator, numbers
-        self.check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
+        self.check_every = check_every
         self._num_steps = 0
 
     def count_steps(self, model: keras.Model) -> None:
