@@ -132,27 +132,31 @@ class AdasumCrossDeviceOps(tf_cross_device_ops.CrossDeviceOps):
         norms: list[tf.Tensor] = []
         for reduction, indices, name in buckets:
             values, destinations = zip(*[value_destination_pairs[index] for index in indices])
-            if name is not None:
-                values = self._weighed(values, reduction, name)
-            measures = self._asked.measure is not None and name is not None
-            codec = None if name is None else self._asked.compression_of(destinations[0])
-            if codec is not None:
-                results = self._allreduce_encoded(values, destinations, reduction, name, codec)
-            elif name is not None and self._stays_sparse(values[0], reduction):
-                results = self._allreduce_rows(values, destinations, reduction, name)
-            elif measures and reduction == "adasum":
-                paths += [self._reduction_of(variable)[0] for variable in destinations]
-                results = self._allreduce(values, reduction, name, norms)
-            elif name is None:
+            if name is None:
                 results = self._exactly(values, reduction)
             else:
-                results = self._allreduce(values, reduction, name)
+                measured = paths, norms
+                results = self._reduce_bucket(values, destinations, reduction, name, measured)
             for index, result in zip(indices, results):
                 reduced[index] = self.broadcast(result, value_destination_pairs[index][1])
         if norms:
             with tf.device("CPU:0"):
                 self._asked.measure(paths, norms[0] if len(norms) == 1 else tf.concat(norms, 0))
         return reduced
+
+    def _reduce_bucket(self, values, variables, reduction: str, name: str, measured) -> list:
+        """Reduces to variables; `measured` are the paths and the norms so far, of all buckets."""
+        values = self._weighed(values, reduction, name)
+        codec = self._asked.compression_of(variables[0])
+        if codec is not None:
+            return self._allreduce_encoded(values, variables, reduction, name, codec)
+        if self._stays_sparse(values[0], reduction):
+            return self._allreduce_rows(values, variables, reduction, name)
+        if self._asked.measure is None or reduction != "adasum":
+            return self._allreduce(values, reduction, name)
+        paths, norms = measured
+        paths += [self._reduction_of(variable)[0] for variable in variables]
+        return self._allreduce(values, reduction, name, norms)
 
     def _exactly(self, per_replica_values, reduction: str, name: str | None = None) -> list:
         exchange = functools.partial(self._allreduce, name=name)

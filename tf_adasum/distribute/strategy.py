@@ -148,17 +148,8 @@ class AdasumStrategy(tf.distribute.Strategy):
         self.divergence_check = DivergenceCheck(communicator, check_every, numbers)
         self.own_values = OwnValues(communicator, numbers)
         keras_hooks.install()
-        if communicator.size > 1 and agree_on_seed(communicator):
-            self.say_once(
-                f"Ranks had unlike TensorFlow seeds: all go on with {communicator.in_words(0)}'s, "
-                "so that they shuffle alike. Replicas draw numbers of their own all the same."
-            )
-        if numbers.are_unlike:
-            parts = "as batch_share says" if given else "by its number of devices"
-            self.say_once(
-                f"Ranks have unlike numbers of devices, {shown(numbers.counts)}: each of the "
-                f"{numbers.total} replicas is a leaf, and a rank has rows of each batch {parts}."
-            )
+        had_unlike_seeds = communicator.size > 1 and agree_on_seed(communicator)
+        _tell_unlike(self, numbers, had_unlike_seeds, has_shares=given)
         if communicator.rank > 0:
             quiet_ranks.be_quiet()
 
@@ -274,3 +265,20 @@ def _local_devices(communicator) -> list[str]:
     if communicator.local_size > 1:
         return [gpus[communicator.local_rank % len(gpus)]]
     return gpus
+
+
+def _tell_unlike(
+    strategy: AdasumStrategy, numbers: ReplicaNumbers, had_unlike_seeds: bool, has_shares: bool
+) -> None:
+    if had_unlike_seeds:
+        rank_0 = strategy.extended.communicator.in_words(0)
+        strategy.say_once(
+            f"Ranks had unlike TensorFlow seeds: all go on with {rank_0}'s, "
+            "so that they shuffle alike. Replicas draw numbers of their own all the same."
+        )
+    if numbers.are_unlike:
+        parts = "as batch_share says" if has_shares else "by its number of devices"
+        strategy.say_once(
+            f"Ranks have unlike numbers of devices, {shown(numbers.counts)}: each of the "
+            f"{numbers.total} replicas is a leaf, and a rank has rows of each batch {parts}."
+        )
