@@ -19,6 +19,7 @@ from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import come_as_rows
 from tf_adasum.optimizers.exchanges import reduce_changes
 from tf_adasum.optimizers.parts import Exchange
+from tf_adasum.optimizers.put_back import copies_if, put_back_if
 
 require_hooks(TFOptimizer, "_use_weight_decay")
 
@@ -157,27 +158,11 @@ class LocalSteps(Exchange):
         if idle is None:
             update(grads)
             return
-        kept = [self._copies(variables, *replica) for replica in enumerate(idle)]
+        weights = zip(*map(local_copies, variables))  # of each replica
+        kept = [(*each, copies_if(*each)) for each in zip(idle, weights)]
         update(grads)
-        for (replica, is_idle), copies in zip(enumerate(idle), kept):
-            self._put_back(variables, replica, is_idle, copies)
-
-    def _copies(self, variables, replica, is_idle) -> list[tf.Tensor]:
-        """The weights of an idle replica; of others nothing is copied."""
-        own = [local_copies(variable)[replica] for variable in variables]
-        return tf.cond(
-            is_idle,
-            lambda: [tf.identity(variable) for variable in own],
-            lambda: [tf.zeros([0], variable.dtype) for variable in own],
-        )
-
-    def _put_back(self, variables, replica, is_idle, copies):
-        def put_back():
-            for variable, copy in zip(variables, copies):
-                own = local_copies(variable)[replica]
-                own.assign(tf.ensure_shape(copy, own.shape))
-
-        tf.cond(is_idle, put_back, lambda: None)
+        for each in kept:
+            put_back_if(*each)
 
     @override
     def synchronize(self, strategy):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -14,6 +13,7 @@ from tf_adasum.distribute.variables import local_copies, native_variable
 from tf_adasum.keras_hooks.guard import require_reads
 from tf_adasum.keras_hooks.replicas import local_replica
 from tf_adasum.optimizers.parts import Lacking
+from tf_adasum.optimizers.put_back import copies_if, put_back_if
 
 require_reads(
     keras.optimizers.Optimizer,
@@ -75,11 +75,11 @@ class ZeroGradients(Lacking):
         (found,) = allreduce_replicas(
             own, "max", extended.communicator, _NAME, replica_counts=extended.numbers.for_ops
         )
-        staying = [(self._with_slots(variables[i]), found[i] == 0) for i in lacking]
-        kept = [(values, stays, _copies_if(stays, values)) for values, stays in staying]
+        staying = [(found[i] == 0, self._with_slots(variables[i])) for i in lacking]
+        kept = [(*each, copies_if(*each)) for each in staying]
         step()
-        for values, stays, copies in kept:
-            _put_back_if(stays, values, copies)
+        for each in kept:
+            put_back_if(*each)
 
     def _with_slots(self, variable: keras.Variable) -> list[tf.Variable]:
         """The values of a variable and of its slots, of all local replicas."""
@@ -92,20 +92,3 @@ class ZeroGradients(Lacking):
     @override
     def get_config(self):
         return {"unused_variables": True}
-
-
-def _copies_if(stays: tf.Tensor, values: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    """The values, or nothing of them."""
-    return tf.cond(
-        stays,
-        lambda: [tf.identity(value) for value in values],
-        lambda: [tf.zeros([0], value.dtype) for value in values],
-    )
-
-
-def _put_back_if(stays: tf.Tensor, values: Sequence[tf.Variable], copies: Sequence[tf.Tensor]):
-    def put_back():
-        for value, copy in zip(values, copies):
-            value.assign(tf.ensure_shape(copy, value.shape))
-
-    tf.cond(stays, put_back, lambda: None)
