@@ -14,6 +14,15 @@ _ELSEWHERE = {
     "--nproc_per_node": "is -H HOST:N,... here, or -np N of all hosts together",
     "--nproc-per-node": "is -H HOST:N,... here, or -np N of all hosts together",
     "--timeline-filename": "is --timeline=FILE here",
+    "--mpi": "is not needed here: the ranks always use MPI",
+    "--gloo": "is not needed here: the ranks always use MPI",
+    "--max-np": "is not needed here: a restart takes the hosts that answer",
+    "--host-discovery-script": "is not needed here: a restart takes the hosts of -H that answer",
+    "--slots-per-host": "is -H HOST:N,... here",
+    "--network-interface": "is --mpi-args='--mca btl_tcp_if_include NAME' here",
+    "--fusion-threshold-mb": "is AdasumStrategy(bucket_bytes=N) here",
+    "--autotune": "is not needed here: ranks measure what suits their host",
+    "--check-build": "is not needed here: `import tf_adasum` says what is missing",
     "--mca": "is --mpi-args='--mca NAME VALUE' here",
     "--allow-run-as-root": "is not needed here",
     "--oversubscribe": "is not needed here",
@@ -47,6 +56,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """
     advises = argv[:1] == [advise.COMMAND]
     parser = _Parser(
+        allow_abbrev=False,  # --mpi, of Horovod's, is no --mpi-args
         prog="adasumrun advise" if advises else "adasumrun",
         description="Measures the first fit of a training script and predicts it for more ranks."
         if advises

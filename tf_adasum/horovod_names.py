@@ -38,6 +38,16 @@ OF_MODULE: Mapping[str, str] = {
     "broadcast_global_variables": "tf_adasum.broadcast_variables(model)",
     "load_model": "keras.models.load_model(path)",
     "start_timeline": "adasumrun --timeline=FILE",
+    "stop_timeline": _NOT_NEEDED,
+    "remove_process_set": "close() of what tf_adasum.world().split(color) returned",
+    "cross_rank": "the host's place in tf_adasum.world().hosts",
+    "cross_size": "len(tf_adasum.world().hosts)",
+    "mpi_built": _NOT_NEEDED,
+    "mpi_enabled": _NOT_NEEDED,
+    "mpi_threads_supported": _NOT_NEEDED,
+    "nccl_built": _NOT_NEEDED,
+    "gloo_built": _NOT_NEEDED,
+    "BroadcastGlobalVariablesHook": "tf_adasum.broadcast_variables(model)",
     "PartialDistributedOptimizer": "tf_adasum.wrap(optimizer), for all variables",
 }
 OF_CALLBACKS: Mapping[str, str] = {

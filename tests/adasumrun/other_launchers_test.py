@@ -14,6 +14,7 @@ from adasumrun import command_line
             "--timeline-filename=x. --timeline-filename is --timeline=FILE here",
         ),
         ("--oversubscribe", "--oversubscribe. --oversubscribe is not needed here"),
+        ("--mpi", "--mpi. --mpi is not needed here: the ranks always use MPI"),
         ("--slower", "--slower"),
     ],
 )

@@ -167,7 +167,8 @@ def test_splits_that_do_not_deal_the_rows(splits):
         ({"color": 1.5}, "color to be an int"),
         ({"color": "0"}, "color to be an int"),
         ({"color": True}, "color to be an int"),
-        ({"color": 2**31}, "color to be an int from -2147483648 to 2147483647"),
+        ({"color": 2**31}, "color to be an int from 0 to 2147483647"),
+        ({"color": -32766}, "color to be an int from 0"),  # MPI.UNDEFINED
         ({"color": 0, "key": None}, "key to be an int"),
         ({"color": 0, "key": -(2**31) - 1}, "key to be an int from -2147483648"),
         ({"color": 0, "name": None}, "a str of Unicode as name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 
 import keras
 import pytest
@@ -59,9 +60,18 @@ from tf_adasum.keras_hooks.guard import require_hooks, require_reads
     ],
 )
 def test_examples(name):
-    results = doctest.testmod(importlib.import_module(f"tf_adasum.{name}"))
-    assert results.attempted > 0
-    assert results.failed == 0
+    runner = doctest.DocTestRunner()
+    for test in _Finder().find(importlib.import_module(f"tf_adasum.{name}")):
+        runner.run(test)
+    assert runner.tries > 0
+    assert runner.failures == 0
+
+
+class _Finder(doctest.DocTestFinder):
+    """Finds functions behind a decorator, too, which is of another module."""
+
+    def _from_module(self, module, object):
+        return super()._from_module(module, inspect.unwrap(object))
 
 
 def test_missing_hook_is_named_with_the_versions():

@@ -221,39 +221,6 @@ def test_weights_differ_within_a_round_and_not_after_fit(caplog):
     assert_equal_on_ranks(model.trainable_variables)
 
 
-@pytest.mark.parametrize("root", sorted({0, LAST}))
-def test_broadcast_variables_of_a_list(root):
-    rank = world().rank
-    with strategy(LOCAL[-1]).scope():
-        distributed = tf.Variable(tf.zeros([3], tf.bfloat16))
-        on_read = tf.Variable(
-            tf.zeros([2]), synchronization=tf.VariableSynchronization.ON_READ, trainable=False
-        )
-    own = [tf.Variable(rank + 0.5), tf.Variable([True, rank == root]), tf.Variable(tf.zeros([0]))]
-    keras_own = keras.Variable(np.full([2, 2], rank))
-    for copy in [*distributed.values, *on_read.values]:
-        copy.assign(tf.cast(tf.fill(copy.shape, rank + 1), copy.dtype))
-    tf_adasum.broadcast_variables([distributed, *own, keras_own, on_read], root)
-    for copy in [*distributed.values, *on_read.values]:
-        np.testing.assert_array_equal(tf.cast(copy, tf.float32), np.full(copy.shape, root + 1))
-    assert float(own[0]) == root + 0.5
-    assert own[1].numpy().tolist() == [True, True]
-    np.testing.assert_array_equal(keras_own.numpy(), np.full([2, 2], root))
-
-
-def test_broadcast_variables_of_an_optimizer_and_of_a_plain_model():
-    keras.utils.set_random_seed(world().rank)
-    model = small_model(keras.layers.Dropout(0.5))
-    model.compile(optimizer=keras.optimizers.Adam(0.1 * (world().rank + 1)))
-    model.optimizer.build(model.trainable_variables)
-    tf_adasum.broadcast_variables(model.optimizer)
-    np.testing.assert_allclose(float(model.optimizer.learning_rate), 0.1, rtol=1e-6)
-    tf_adasum.broadcast_variables(model)
-    for variable in model.variables:
-        rows = everywhere(variable.numpy())
-        np.testing.assert_array_equal(rows, np.broadcast_to(rows[0], rows.shape))
-
-
 def test_broadcast_variables_of_optimizers_in_attributes():
     model = held_optimizers()
     model.compile(optimizer=keras.optimizers.Adam(0.1 * (world().rank + 1)), loss="mse")

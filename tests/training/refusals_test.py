@@ -44,7 +44,7 @@ def test_plain_optimizer_is_announced_once_on_rank_0(num_local, caplog):
     lines = [record.getMessage() for record in caplog.records if record.name == "tf_adasum"]
     if world().rank == 0 and number > 1:
         assert len(lines) == 1
-        assert f"averaged over {number} replicas" in lines[0]
+        assert f"added up over {number} replicas, which is their mean if" in lines[0]
         assert "tf_adasum.wrap" in lines[0]
     else:
         assert lines == []

@@ -18,8 +18,10 @@ from tf_adasum.collectives.sparse_allreduce import (
     is_sparse,
     sparse_allreduce_replicas,
 )
+from tf_adasum.collectives.unconverted import unconverted
 
 
+@unconverted
 def allreduce(  # noqa: PLR0913 (one function for all that tensors are reduced by)
     tensors: Any,
     reduction: str = "adasum",

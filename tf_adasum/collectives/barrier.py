@@ -4,8 +4,10 @@ from tf_adasum.collectives import native
 from tf_adasum.collectives.arguments import checked_group
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import issuing
+from tf_adasum.collectives.unconverted import unconverted
 
 
+@unconverted
 def barrier(communicator: Communicator | None = None, name: str | None = None) -> None:
     """Waits until all ranks have come to it.
 

@@ -8,8 +8,10 @@ from tf_adasum.collectives import native
 from tf_adasum.collectives.arguments import checked_group, checked_root
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.operations import as_tensors, check_fixed_size, issuing
+from tf_adasum.collectives.unconverted import unconverted
 
 
+@unconverted
 def broadcast(
     tensors: Any,
     root: int = 0,

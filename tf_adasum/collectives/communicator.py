@@ -12,6 +12,7 @@ from tf_adasum.collectives.handles import Handles
 from tf_adasum.collectives.mailbox import Mailbox
 from tf_adasum.collectives.names import VariableNumbers
 from tf_adasum.collectives.refusals import is_text, ranks_in_words, refusal, shown, speak_as
+from tf_adasum.collectives.unconverted import unconverted
 
 _INT32 = (-(2**31), 2**31 - 1)
 
@@ -105,7 +106,8 @@ class Communicator:
         """Makes one communicator for each color; collective, as MPI_Comm_split.
 
         Args:
-            color: ranks of equal color end in one group; None for a rank that wants none.
+            color: ranks of equal color, an int from 0, end in one group; None for a rank that
+                wants none.
             key: orders the ranks of a group; equal keys keep this communicator's order.
             name: equal on all ranks. Threads that split one communicator at the same time need
                 names of their own.
@@ -120,8 +122,8 @@ class Communicator:
 
         Raises:
             TypeError: an argument is of another type.
-            ValueError: a number is beyond 32 bits; or, on all ranks, a setting of one of them is
-                not what it has to be.
+            ValueError: a number is beyond 32 bits, or a color is negative; or, on all ranks, a
+                setting of one of them is not what it has to be.
             TimeoutError: if a rank does not take part within TF_ADASUM_TIMEOUT_SECONDS.
             RuntimeError: if a rank has ended or has closed this communicator.
 
@@ -131,7 +133,7 @@ class Communicator:
             True
         """
         # Of NumPy's integers, too.
-        color = None if color is None else checked_int("color", color, *_INT32)
+        color = None if color is None else checked_int("color", color, 0, _INT32[1])
         key = checked_int("key", key, *_INT32)
         if not is_text(name):
             advice = "Pass text that is equal on all ranks."
@@ -171,6 +173,7 @@ def _as_text(value: object) -> str:
     return text
 
 
+@unconverted
 def world() -> Communicator:
     """The communicator of all ranks; made at the first call, which is collective.
 
@@ -209,6 +212,7 @@ def joined_world() -> Communicator | None:
     return _world
 
 
+@unconverted
 def rank() -> int:
     """This process's rank in the world, in [0, size()).
 
@@ -220,6 +224,7 @@ def rank() -> int:
     return world().rank
 
 
+@unconverted
 def size() -> int:
     """Number of processes in the world.
 
@@ -231,6 +236,7 @@ def size() -> int:
     return world().size
 
 
+@unconverted
 def local_rank() -> int:
     """This process's rank among those on its host, in [0, local_size()).
 
@@ -242,6 +248,7 @@ def local_rank() -> int:
     return world().local_rank
 
 
+@unconverted
 def local_size() -> int:
     """Number of processes of the world on this host.
 

@@ -15,8 +15,10 @@ from tf_adasum.collectives.operations import (
     name_of_dtype,
 )
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.collectives.unconverted import unconverted
 
 
+@unconverted
 def reduce_scatter(
     tensors: Any,
     reduction: str = "sum",

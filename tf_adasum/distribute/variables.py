@@ -12,6 +12,7 @@ from tf_adasum.collectives.arguments import checked_group, checked_root
 from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
+from tf_adasum.collectives.unconverted import unconverted
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.local_copies import local_copies
@@ -30,6 +31,7 @@ def unique_id(variable: keras.Variable | tf.Variable) -> str:
     return native_variable(variable)._unique_id
 
 
+@unconverted
 def broadcast_variables(
     variables: Any, root: int = 0, communicator: Communicator | None = None
 ) -> None:
@@ -64,17 +66,28 @@ def broadcast_variables(
     communicator = checked_group(communicator)
     root = checked_root(root, communicator)
     natives = [native_variable(variable) for variable in _listed(variables)]
-    sizes = [variable.shape.num_elements() * variable.dtype.size for variable in natives]
+    sizes = [_num_bytes(variable) for variable in natives]
     # In parts: the values that arrive need memory beside the variables.
     parts = make_buckets(sizes, DEFAULT_BUCKET_BYTES)
     for number, part in enumerate(parts, start=1):
-        name = f"broadcast of {len(natives)} variables, part {number} of {len(parts)}"
+        name = f"broadcast of variables, part {number}"  # unlike numbers of them meet in the first
         values = [first_copy(natives[index]).read_value() for index in part]
         with tf.device("CPU:0"):
             agreed = broadcast(values, root, communicator, name)
         for index, value in zip(part, agreed):
             for copy in local_copies(natives[index]):
                 copy.assign(value)
+    if isinstance(variables, keras.Model):
+        for layer in variables._flatten_layers():
+            if isinstance(layer, keras.layers.Normalization):
+                layer.finalize_state()  # it computes with what it made of its variables
+
+
+def _num_bytes(variable: tf.Variable) -> int:
+    num_elements = variable.shape.num_elements()
+    if num_elements is None:  # it may be assigned other shapes
+        num_elements = int(tf.size(first_copy(variable)))
+    return num_elements * variable.dtype.size
 
 
 def first_copy(variable: tf.Variable) -> tf.Variable:

@@ -1,4 +1,4 @@
-"""An optimizer that was not wrapped: its gradients are averaged, and rank 0 says so."""
+"""An optimizer that was not wrapped: its gradients are added up, and rank 0 says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ require_hooks(TFOptimizer, "_all_reduce_sum_gradients")
 
 
 def install() -> None:
-    """Announces plain averaging; a wrapped optimizer overrides the method and stays silent."""
+    """Announces the plain sum; a wrapped optimizer overrides the method and stays silent."""
     original = TFOptimizer._all_reduce_sum_gradients
 
     @functools.wraps(original)
@@ -22,9 +22,9 @@ def install() -> None:
         if context is not None:
             context.strategy.check_made_here(self)
             context.strategy.say_once(
-                f"Optimizer {self.name!r} is not wrapped: its gradients are averaged over "
-                f"{context.num_replicas_in_sync} replicas. Use tf_adasum.wrap(optimizer) "
-                "for Adasum."
+                f"Optimizer {self.name!r} is not wrapped: its gradients are added up over "
+                f"{context.num_replicas_in_sync} replicas, which is their mean if the loss was "
+                "divided by that number, as fit divides. Use tf_adasum.wrap(optimizer) for Adasum."
             )
         return original(self, grads_and_vars)
 
