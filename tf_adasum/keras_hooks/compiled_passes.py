@@ -8,9 +8,7 @@ own, while the rest of the step stays as it is.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +18,7 @@ from tensorflow.python.eager import record
 
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.replicas import replica_context_with_peers
+from tf_adasum.keras_hooks.said_once import SaidOnce
 
 require_hooks(record, "could_possibly_record")
 
@@ -41,8 +40,7 @@ _RANDOM = (
     "XLA would draw the same numbers on every rank. Draw them with keras.random in place of "
     "tf.random, or compile the model with jit_compile=False."
 )
-_log = logging.getLogger("tf_adasum")
-_said: weakref.WeakKeyDictionary[keras.Model, set[str]] = weakref.WeakKeyDictionary()
+_said = SaidOnce()
 _thread = threading.local()
 
 
@@ -100,10 +98,9 @@ def run(function: Callable[[], Any]) -> Any:
 def say(model: keras.Model, text: str) -> None:
     """Says once, on rank 0, what of a model is not compiled, and why."""
     is_rank_0 = model.distribute_strategy.extended.communicator.rank == 0
-    if is_rank_0 and text not in _said.setdefault(model, set()):
-        _said[model].add(text)
-        _log.warning(
-            "Model %r runs without XLA, in spite of jit_compile=True: %s", model.name, text
+    if is_rank_0:
+        _said.warn(
+            model, f"Model {model.name!r} runs without XLA, in spite of jit_compile=True: {text}"
         )
 
 
