@@ -21,7 +21,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_json, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
-from tf_adasum.keras_hooks.unlike_arrays import digest
+from tf_adasum.keras_hooks.unlike_arrays import digest_of_rows
 
 require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
 require_hooks(from_tensor_slices_op, "_TensorSliceDataset")
@@ -94,7 +94,9 @@ def _rows(dataset: tf.data.Dataset) -> int:
         return 0
     of_files = set(map(id, _names_of_files(dataset)))
     slices = [node for node in nodes(dataset) if isinstance(node, _Slices)]
-    return digest([[each for each in node._tensors if id(each) not in of_files] for node in slices])
+    return digest_of_rows(
+        [[each for each in node._tensors if id(each) not in of_files] for node in slices]
+    )
 
 
 def _files(dataset: tf.data.Dataset) -> int:

@@ -80,7 +80,7 @@ def _compare(
     batch_size: int | None,
     communicator: Communicator,
 ) -> None:
-    own = f"{digest(data)} {batch_size}".encode()
+    own = f"{digest_of_rows(data)} {batch_size}".encode()
     given = gather_bytes(own, communicator, "digests of the arrays of a call")
     digests, sizes = zip(*(each.decode().split() for each in given))
     if communicator.rank > 0:
@@ -97,7 +97,7 @@ def _compare(
     _said.warn(call.model, message % told)  # a program may call `predict` for every row
 
 
-def digest(data: Any) -> int:
+def digest_of_rows(data: Any) -> int:
     """A number that depends on shapes, dtypes and the first, middle and last row of arrays."""
     found = 0
     for leaf in keras.tree.flatten(data):
