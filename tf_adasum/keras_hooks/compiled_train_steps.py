@@ -11,13 +11,12 @@ from keras.src.losses import loss as loss_module
 
 from tf_adasum.keras_hooks import compiled_calls, compiled_passes
 from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.scaled_losses import scaled_loss
 
 require_hooks(TensorFlowTrainer, "train_step")
 require_reads(
     TensorFlowTrainer,
     "train_step",
-    "_call_has_training_arg",
-    "_compute_loss",
     "_loss_tracker",
     "compute_metrics",
     "unscale_loss_for_distribution",
@@ -50,13 +49,8 @@ def _train_step(model: keras.Model, x, y, sample_weight):
     weights = model.trainable_weights
 
     def passes():
-        options = {"training": True} if model._call_has_training_arg else {}
         with tf.GradientTape() as tape:
-            outputs = model(x, **options)
-            loss = model._compute_loss(
-                x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True
-            )
-            scaled = model.optimizer.scale_loss(loss)
+            outputs, loss, scaled = scaled_loss(model, x, y, sample_weight)
         return outputs, (loss, tape.gradient(scaled, weights))
 
     outputs, (loss, gradients) = compiled_calls.run(model, passes)

@@ -15,13 +15,13 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.keras_hooks import compiled_passes
-from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.idle_replicas import zeros_if
 from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
 from tf_adasum.keras_hooks.replicas import local_replica, replica_context_with_peers
+from tf_adasum.keras_hooks.scaled_losses import scaled_loss
 
 require_hooks(TensorFlowTrainer, "train_step")
-require_reads(TensorFlowTrainer, "train_step", "_call_has_training_arg", "_compute_loss")
 
 
 def install() -> None:
@@ -53,16 +53,11 @@ def install() -> None:
 def _gradients(model: keras.Model, data, values: list[tf.Tensor]) -> list[tf.Tensor]:
     """Of the model's loss of a batch, where its trainable weights have these values."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    options = {"training": True} if model._call_has_training_arg else {}
     mapping = list(zip(model.trainable_weights, values))
     with tf.GradientTape() as tape:
         tape.watch(values)
         with keras.StatelessScope(state_mapping=mapping, collect_losses=True):
-            outputs = model(x, **options)
-            loss = model._compute_loss(
-                x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=True
-            )
-        scaled = model.optimizer.scale_loss(loss)
+            _, _, scaled = scaled_loss(model, x, y, sample_weight)
     scale = model.optimizer.scale_loss(tf.ones([]))
     zero = tf.UnconnectedGradients.ZERO
     return [
