@@ -118,7 +118,7 @@ def _tell_of_checkpoints() -> None:
         if communicator is None:
             return original(self, epoch, batch, logs)
         path = self._get_file_path(epoch, batch, logs)
-        with written_files.save(communicator, self.filepath, path):
+        with written_files.saving(communicator, self.filepath, path):
             original(self, epoch, batch, logs)
         if type(self) is not ModelCheckpoint:
             written_files.wait_for(path)  # what a subclass does next, an upload say, may need it
@@ -189,7 +189,7 @@ def _save_on_rank_0(owner: object, name: str, in_turn: Callable, alone: Callable
         if communicator is None:
             return alone(original, model, *args, **kwargs)
         path = args[0] if args else kwargs.get("filepath")
-        with written_files.save(communicator, str(path)):
+        with written_files.saving(communicator, str(path)):
             is_other = communicator.rank > 0
             return None if is_other else in_turn(original, model, *args, **kwargs)
 

@@ -89,7 +89,7 @@ def install() -> None:
 
 
 @contextlib.contextmanager
-def save(communicator: Communicator, name: str, path: str | None = None):
+def saving(communicator: Communicator, name: str, path: str | None = None):
     """Around what rank 0 saves in a callback's turn, or what another rank leaves to it.
 
     Args:
