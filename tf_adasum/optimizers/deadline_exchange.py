@@ -19,6 +19,7 @@ from tf_adasum.keras_hooks.optimizer_parts import strategy_of
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import add_change
 from tf_adasum.optimizers.exchanges import (
+    leaves_of,
     local_results,
     on_all,
     take_changes,
@@ -124,10 +125,7 @@ class DeadlineExchange(Exchange):
 
     def _of_rank(self, strategy, values: Sequence, reductions: Sequence[str]) -> list[tf.Tensor]:
         """The reductions of the local replicas' values."""
-        leaves = [
-            [tf.convert_to_tensor(each) for each in of_replica]
-            for of_replica in zip(*map(strategy.experimental_local_results, values))
-        ]
+        leaves = leaves_of(strategy, values)
         share, numbers = strategy.extended.batch_share, strategy.extended.numbers
         if share is not None:
             share.computed(leaves)

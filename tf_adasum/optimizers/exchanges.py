@@ -139,6 +139,14 @@ def take_changes(
     ]
 
 
+def leaves_of(strategy: tf.distribute.Strategy, values: Sequence) -> list[list[tf.Tensor]]:
+    """Returns a list of tensors for each local replica, of values per replica."""
+    return [
+        [tf.convert_to_tensor(each) for each in of_replica]
+        for of_replica in zip(*map(strategy.experimental_local_results, values))
+    ]
+
+
 def on_all(strategy: tf.distribute.Strategy, value: tf.Tensor) -> tf_values.PerReplica:
     """Returns a value that is the same on all local replicas."""
     return tf_values.PerReplica([value] * len(strategy.extended.worker_devices))

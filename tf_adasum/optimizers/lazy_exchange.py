@@ -13,7 +13,7 @@ from tf_adasum.collectives.uploads import sum_of_uploads
 from tf_adasum.distribute.variables import first_copy, native_variable
 from tf_adasum.keras_hooks.guard import require_hooks
 from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
-from tf_adasum.optimizers.exchanges import on_all
+from tf_adasum.optimizers.exchanges import leaves_of, on_all
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange
 from tf_adasum.optimizers.tallies import Uploads
@@ -119,11 +119,7 @@ class LazyExchange(Exchange):
 
     def _of_rank(self, strategy, grads: Sequence) -> list[tf.Tensor]:
         """The means of the local replicas' gradients."""
-        leaves = [
-            [tf.convert_to_tensor(each) for each in of_replica]
-            for of_replica in zip(*map(strategy.experimental_local_results, grads))
-        ]
-        return self._own_replicas.reduce(leaves, "mean", strategy.extended)
+        return self._own_replicas.reduce(leaves_of(strategy, grads), "mean", strategy.extended)
 
     def _earlier_of_rank(self, strategy, places: Sequence[int]) -> list[tf.Tensor]:
         replicas = [dict(self._earlier.pop(i)) for i in sorted(self._earlier)]
