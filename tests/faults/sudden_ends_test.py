@@ -71,7 +71,7 @@ at("before import")
 import keras, numpy as np, tensorflow as tf
 import tf_adasum as adasum
 from tf_adasum.callbacks.training_file import TrainingWriter
-from tf_adasum.optimizers.replica_state import ReplicaState
+from tf_adasum.callbacks.replica_state import ReplicaState
 
 at("after import")
 note(f"arrived{rank}")

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_adasum.callbacks.replaced_file import ReplacedFile
-from tf_adasum.optimizers.replica_state import Value
+from tf_adasum.callbacks.replica_state import Value
 
 FORMAT = "tf_adasum training"
 VERSION = 1

@@ -28,7 +28,7 @@ from tf_adasum.distribute.own_variables import (
 )
 from tf_adasum.distribute.variables import has_weights, local_copies, native_variable
 from tf_adasum.keras_hooks import calls, global_seeds, symbolic_build
-from tf_adasum.optimizers.replica_state import ReplicaState, Value
+from tf_adasum.callbacks.replica_state import ReplicaState, Value
 
 _MOVE_AWAY = "Move it away to begin anew."
 # What is raised where the disk is full, the folder not there, the file cut off, or damaged.
