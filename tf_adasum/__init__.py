@@ -37,7 +37,7 @@ from tf_adasum.collectives.simulate import simulate
 from tf_adasum.distribute.policy import Reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
-from tf_adasum.keras_hooks import downloads
+from tf_adasum.keras_hooks.files import downloads
 from tf_adasum.optimizers import sync
 from tf_adasum.optimizers.wrapper import wrap
 

@@ -19,7 +19,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import quiet_ranks
+from tf_adasum.keras_hooks.fit import quiet_ranks
 
 X, Y = examples(16)
 

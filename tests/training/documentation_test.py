@@ -10,7 +10,7 @@ import keras
 import pytest
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import data_position
+from tf_adasum.keras_hooks.data import data_position
 
 LIMIT_SECONDS = 60
 

@@ -15,7 +15,7 @@ import tf_adasum
 from tests.reference import adasum
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks.replicas import local_replica
+from tf_adasum.keras_hooks.core.replicas import local_replica
 from tf_adasum.optimizers.handed_changes import HandedChanges, hands_changes
 
 SHAPES = [(6, 5), (7,)]

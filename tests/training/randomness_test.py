@@ -17,7 +17,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import global_seeds
+from tf_adasum.keras_hooks.randomness import global_seeds
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 

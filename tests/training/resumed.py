@@ -23,7 +23,7 @@ from tests.training.replicas import (
 from tf_adasum.collectives.communicator import world
 from tf_adasum.distribute.own_variables import residual_variables, state_variables
 from tf_adasum.distribute.variables import local_copies
-from tf_adasum.keras_hooks import lent_generator
+from tf_adasum.keras_hooks.core import lent_generator
 
 EPOCHS, STEPS, PER_REPLICA = 4, 5, 4
 adam = functools.partial(keras.optimizers.Adam, 0.01)

@@ -12,7 +12,7 @@ import pytest
 import tf_adasum
 from tests.training.replicas import LOCAL, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import reused_generators
+from tf_adasum.keras_hooks.data import reused_generators
 
 LIMIT_SECONDS = 60
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)

@@ -25,7 +25,7 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import one_at_a_time
+from tf_adasum.keras_hooks.files import one_at_a_time
 
 LAST = world().size - 1
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_adasum
 from tests.training.replicas import LOCAL, everywhere, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks.unlike_arrays import digest_of_rows
+from tf_adasum.keras_hooks.data.unlike_arrays import digest_of_rows
 
 NUMBER = 50
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)

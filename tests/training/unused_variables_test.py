@@ -14,7 +14,7 @@ import tf_adasum
 from tests.reference import adasum
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks.replicas import local_replica
+from tf_adasum.keras_hooks.core.replicas import local_replica
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 0.5
 NUM_VARIABLES, LENGTH = 4, 6

@@ -15,7 +15,7 @@ import pytest
 
 from tests.training.replicas import barrier, shared_path, small_model, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.keras_hooks import whole_files
+from tf_adasum.keras_hooks.files import whole_files
 
 
 def _saved(path, model):

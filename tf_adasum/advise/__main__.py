@@ -23,7 +23,7 @@ from tf_adasum.advise.advise import advise
 from tf_adasum.advise.hosts import Hosts, checked_hosts
 from tf_adasum.advise.refusal import NoAdviceError
 from tf_adasum.collectives.communicator import rank
-from tf_adasum.keras_hooks import first_fit
+from tf_adasum.keras_hooks.fit import first_fit
 
 _PATIENCE_SECONDS = 2
 

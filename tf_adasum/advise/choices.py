@@ -8,7 +8,7 @@ import keras
 
 from tf_adasum.advise.noise import Combined, wasted_epochs
 from tf_adasum.distribute.own_variables import parts_of
-from tf_adasum.keras_hooks.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
 from tf_adasum.optimizers.exchanges import DeltaExchange
 from tf_adasum.optimizers.handed_changes import hands_changes
 from tf_adasum.optimizers.mixin import class_before_wrap

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras.src.trainers import epoch_iterator
 from keras.src.trainers.epoch_iterator import EpochIterator
 
-from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 
 require_hooks(epoch_iterator, "data_adapters")
 require_reads(EpochIterator, "__init__", "data_adapter")

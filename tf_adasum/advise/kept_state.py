@@ -13,7 +13,7 @@ from tf_adasum.distribute.own_variables import (
     state_variables,
 )
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks import global_seeds
+from tf_adasum.keras_hooks.randomness import global_seeds
 
 # What `fit` and `evaluate` leave on a model.
 _ATTRIBUTES = ("history", "stop_training", "train_function", "test_function", "_initial_epoch")

@@ -16,7 +16,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_bytes
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import first_copy, native_variable
-from tf_adasum.keras_hooks.optimizer_parts import batches_seen
+from tf_adasum.keras_hooks.steps.optimizer_parts import batches_seen
 
 _FEWEST, _MOST = 5, 40
 _SLOW_SECONDS = 2.0  # a step that takes longer is timed twice, and not `_FEWEST` times

@@ -19,7 +19,8 @@ from tf_adasum.callbacks.save_requests import Asked, SaveRequests
 from tf_adasum.callbacks.swapped_averages import set_swapped, swapped
 from tf_adasum.callbacks.training_state import restore_training, save_training
 from tf_adasum.collectives.refusals import refusal, shown
-from tf_adasum.keras_hooks import calls, data_position
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.data import data_position
 
 _log = logging.getLogger("tf_adasum")
 _FILE = "training.h5"

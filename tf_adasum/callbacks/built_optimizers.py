@@ -8,7 +8,7 @@ from __future__ import annotations
 import keras
 
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, outer_optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_held_by, outer_optimizers_of
 
 _ELSEWHERE = -1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 
 from tf_adasum.distribute.own_variables import learning_rate_of
-from tf_adasum.keras_hooks.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
 
 
 def rates_of(model: keras.Model) -> list[float]:

@@ -8,8 +8,8 @@ from typing_extensions import override
 from tf_adasum import keras_hooks
 from tf_adasum.callbacks.orthogonality_sums import OrthogonalitySums
 from tf_adasum.collectives.refusals import refusal, shown
-from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.model_optimizers import compiled_optimizer
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.steps.model_optimizers import compiled_optimizer
 from tf_adasum.optimizers.mixin import AdasumMixin
 
 

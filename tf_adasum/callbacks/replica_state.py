@@ -16,7 +16,7 @@ from tf_adasum.collectives.broadcast import broadcast
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.own_variables import StateVariable
 from tf_adasum.distribute.variables import first_copy, local_copies
-from tf_adasum.keras_hooks import calls
+from tf_adasum.keras_hooks.core import calls
 
 
 class Value(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import keras
 
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.guard import require_reads
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.core.guard import require_reads
 
 require_reads(keras.callbacks.SwapEMAWeights, "on_epoch_begin", "_ema_weights_in_model")
 

@@ -17,6 +17,8 @@ from tf_adasum.callbacks.built_optimizers import (
     weights_of_optimizers,
 )
 from tf_adasum.callbacks.replaced_file import remove_partial
+from tf_adasum.callbacks.replica_state import ReplicaState, Value
+from tf_adasum.callbacks.saved_layout import MOVE_AWAY, check_alike, layout, saved_layout
 from tf_adasum.callbacks.training_file import TrainingReader, TrainingWriter
 from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.collectives.refusals import refusal
@@ -27,10 +29,10 @@ from tf_adasum.distribute.own_variables import (
     state_variables,
 )
 from tf_adasum.distribute.variables import has_weights, local_copies, native_variable
-from tf_adasum.keras_hooks import calls, global_seeds, symbolic_build
-from tf_adasum.callbacks.replica_state import ReplicaState, Value
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.data import symbolic_build
+from tf_adasum.keras_hooks.randomness import global_seeds
 
-_MOVE_AWAY = "Move it away to begin anew."
 # What is raised where the disk is full, the folder not there, the file cut off, or damaged.
 _FAILURES = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
@@ -157,7 +159,7 @@ def restore_training(
         header = answer["header"]
         _build(model, path, header)
         variables = _saved_variables(model, header.get("seeds", 0))
-        _check_alike(header["state"], variables, path, model)
+        check_alike(header["state"], variables, path, model)
         backup = _Backup(path, reader, header, model, state)
         _assign(backup, "state", variables)
         _assign_residuals(backup)
@@ -166,7 +168,7 @@ def restore_training(
 
 def _unreadable(path: str, model: keras.Model, failure: str) -> OSError:
     expected = f"a backup in {path} on {_root(model)}, complete as this version of tf_adasum "
-    return OSError(refusal(expected + "writes it", failure.rstrip("."), _MOVE_AWAY))
+    return OSError(refusal(expected + "writes it", failure.rstrip("."), MOVE_AWAY))
 
 
 def _build(model: keras.Model, path: str, header: dict[str, Any]) -> None:
@@ -230,11 +232,11 @@ def _assign_residuals(backup: _Backup) -> None:
     """What replicas of other numbers have lost belongs to none of these, which begin anew."""
     header, state = backup.header, backup.state
     variables = residual_variables(backup.model)
-    saved = _saved_layout(header.get("residuals", []))
+    saved = saved_layout(header.get("residuals", []))
     # A part of a residual is a rank's. Older files say only how many replicas there were in all.
     counts = header.get("counts")
     is_same = header["num_replicas"] == state.num_replicas and counts in (None, state.counts)
-    if is_same and saved == _layout(variables):
+    if is_same and saved == layout(variables):
         _assign(backup, "residuals", variables)
         return
     for each in variables:
@@ -250,39 +252,11 @@ def _metrics(backup: _Backup, iterator: TFEpochIterator) -> list[list]:
     if backup.header["metrics"]:
         symbolic_build.build_metrics(backup.model, iterator)
     variables = metric_variables(backup.model)
-    if not variables or _layout(variables) != _saved_layout(backup.header["metrics"]):
+    if not variables or layout(variables) != saved_layout(backup.header["metrics"]):
         return []
     _assign(backup, "metrics", variables)
     copies = [each.variable for each in variables]
     return [[copy, copy.numpy()] for each in copies for copy in getattr(each, "values", (each,))]
-
-
-def _check_alike(
-    saved: list[dict], variables: list[StateVariable], path: str, model: keras.Model
-) -> None:
-    mine, theirs = _layout(variables), _saved_layout(saved)
-    if mine == theirs:
-        return
-    where = next((k for k, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), None)
-    if where is None:
-        what = f"{len(saved)} variables, and {len(variables)} in the model"
-    else:
-        there, here = saved[where]["path"], variables[where].path
-        what = f"{there!r}, {theirs[where]}, where the model has {here!r}, {mine[where]}"
-    # A subclass may count as built where its layers are not.
-    unbuilt = [layer.name for layer in model.layers if not layer.built]
-    lacks = bool(unbuilt) and len(variables) < len(saved)
-    call = f"Call the model on a batch first, as {unbuilt[0]!r} is not built. " if lacks else ""
-    expected = f"the backup of this model, with the same optimizer and settings of wrap, in {path}"
-    raise ValueError(refusal(expected, what, call + _MOVE_AWAY))
-
-
-def _layout(variables: list[StateVariable]) -> list[tuple]:
-    return [(each.variable.dtype.name, tuple(each.variable.shape)) for each in variables]
-
-
-def _saved_layout(saved: list[dict]) -> list[tuple]:
-    return [(each["dtype"], tuple(each["shape"])) for each in saved]
 
 
 def _of_rank_0(model: keras.Model, value: Any, name: str) -> Any:

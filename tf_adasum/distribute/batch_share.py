@@ -17,9 +17,9 @@ from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.row_times import RowTimes
 from tf_adasum.distribute.shared_batches import rows_of_share
-from tf_adasum.keras_hooks.losses import scaled
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
-from tf_adasum.keras_hooks.replicas_flag import ReplicasFlag
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.replicas_flag import ReplicasFlag
+from tf_adasum.keras_hooks.steps.losses import scaled
 
 MEASURED = "measured"
 HOSTFILE = "hostfile"

@@ -16,7 +16,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.data_order import file_readers, nodes
-from tf_adasum.keras_hooks.guard import require_reads
+from tf_adasum.keras_hooks.core.guard import require_reads
 
 require_reads(cache_op.CacheDataset, "__init__", "_filename")
 

@@ -27,7 +27,7 @@ from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import make_buckets
 from tf_adasum.distribute.exact_means import reduce_exactly
 from tf_adasum.distribute.xla import refuse_in_xla
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core.guard import require_hooks
 
 require_hooks(
     tf_cross_device_ops.CrossDeviceOps,

@@ -20,8 +20,8 @@ from tensorflow.python.data.ops import options as options_lib
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.gathered import first_unlike, gather_json, in_words_of_two
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks.guard import require_hooks, require_reads
-from tf_adasum.keras_hooks.unlike_arrays import digest_of_rows
+from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.data.unlike_arrays import digest_of_rows
 
 require_hooks(tf.data.Dataset, "_inputs", "_functions", "_as_serialized_graph")
 require_hooks(from_tensor_slices_op, "_TensorSliceDataset")

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tf_adasum.collectives.allreduce import allreduce
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.distribute.own_variables import common_state
-from tf_adasum.keras_hooks.made_to_train import made_to_train
-from tf_adasum.keras_hooks.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.variables.made_to_train import made_to_train
 
 
 def variables_that_agree(model: keras.Model, frozen_too: bool) -> list[keras.Variable]:

@@ -23,7 +23,7 @@ from tf_adasum.distribute.digests import (
 )
 from tf_adasum.distribute.own_variables import steps_taken
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
 
 
 class DivergenceCheck:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_adasum.collectives.compression.state import encoded_bytes
 from tf_adasum.distribute.own_variables import parts_of
 from tf_adasum.distribute.policy import PlanRow, Reduction
-from tf_adasum.keras_hooks.model_optimizers import wrapped_optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import wrapped_optimizers_of
 
 
 def with_codecs(rows: Iterable[PlanRow], model: keras.Model, num_ranks: int) -> list[PlanRow]:

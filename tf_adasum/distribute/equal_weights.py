@@ -24,8 +24,8 @@ from tf_adasum.distribute.digests import (
 )
 from tf_adasum.distribute.own_variables import learning_rate_of, steps_taken
 from tf_adasum.distribute.variables import broadcast_variables, first_copy, native_variable
-from tf_adasum.keras_hooks.model_optimizers import optimizers_of
-from tf_adasum.keras_hooks.said_once import SaidOnce
+from tf_adasum.keras_hooks.core.said_once import SaidOnce
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
 
 _log = logging.getLogger("tf_adasum")
 

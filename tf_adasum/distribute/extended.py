@@ -27,12 +27,12 @@ from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.sharded_input import ShardedInputExtended
 from tf_adasum.distribute.silence import silent
 from tf_adasum.distribute.xla import refuse_in_xla
-from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.hooked_extended import HookedExtended
-from tf_adasum.keras_hooks.idle_replicas import IdleReplicas
-from tf_adasum.keras_hooks.only_replica import OnlyReplicaContext
-from tf_adasum.keras_hooks.values_of_each import values_of_each
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
+from tf_adasum.keras_hooks.core.idle_replicas import IdleReplicas
+from tf_adasum.keras_hooks.strategy.only_replica import OnlyReplicaContext
+from tf_adasum.keras_hooks.strategy.values_of_each import values_of_each
 
 require_hooks(distribute_utils, "is_distributed_variable", "is_mirrored", "regroup")
 require_hooks(distribute_utils, "select_replica")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorflow.python.distribute import mirrored_strategy
 
-from tf_adasum.keras_hooks.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 
 require_hooks(mirrored_strategy, "MirroredExtended")
 

@@ -16,8 +16,8 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.digests import digest, gather_digests
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.made_to_train import made_to_train
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.variables.made_to_train import made_to_train
 
 require_hooks(keras.Model, "_flatten_layers")
 

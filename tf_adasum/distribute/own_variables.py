@@ -8,9 +8,9 @@ import keras
 import tensorflow as tf
 
 from tf_adasum.distribute.variables import native_variable
-from tf_adasum.keras_hooks.guard import require_reads
-from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by, wrapped_optimizers_of
-from tf_adasum.keras_hooks.optimizer_parts import batches_seen, sums_of_gradients
+from tf_adasum.keras_hooks.core.guard import require_reads
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_held_by, wrapped_optimizers_of
+from tf_adasum.keras_hooks.steps.optimizer_parts import batches_seen, sums_of_gradients
 
 require_reads(keras.optimizers.Optimizer, "_get_current_learning_rate", "_learning_rate")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
 
 
 class RowTimes:

@@ -31,8 +31,8 @@ from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.mirrored_extended import MirroredExtended
 from tf_adasum.distribute.none_parts import without_none
 from tf_adasum.distribute.own_memory import in_own_memory
-from tf_adasum.keras_hooks import calls
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.core.guard import require_hooks
 
 require_hooks(eager_context, "global_seed")
 require_hooks(distribute_utils, "regroup")

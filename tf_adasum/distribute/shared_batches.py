@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum.keras_hooks.empty_batches import num_rows
+from tf_adasum.keras_hooks.idle.empty_batches import num_rows
 
 
 def rows_of_share(dataset: tf.data.Dataset, shares: tf.Variable, rank: int) -> tf.data.Dataset:

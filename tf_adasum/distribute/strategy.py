@@ -29,8 +29,8 @@ from tf_adasum.distribute.own_values import OwnValues
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
 from tf_adasum.distribute.variables import native_variable, unique_id
-from tf_adasum.keras_hooks import quiet_ranks
-from tf_adasum.keras_hooks.optimizer_parts import strategy_of
+from tf_adasum.keras_hooks.fit import quiet_ranks
+from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 
 _log = logging.getLogger("tf_adasum")
 

@@ -14,9 +14,9 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.unconverted import unconverted
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES, make_buckets
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.local_copies import local_copies
-from tf_adasum.keras_hooks.model_optimizers import optimizers_held_by
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_held_by
+from tf_adasum.keras_hooks.variables.local_copies import local_copies
 
 require_hooks(tf_values.DistributedVariable, "_unique_id")
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core.guard import require_hooks
 
 require_hooks(control_flow_util, "GraphOrParentsInXlaContext")
 

@@ -1,63 +1,65 @@
-"""Places in Keras and TensorFlow that must know about replicas; each in a file of its own."""
+"""Places in Keras and TensorFlow that must know about replicas: a file each, by subject."""
 
 from __future__ import annotations
 
 import functools
 
-from tf_adasum.keras_hooks import (
-    batch_shares,
-    batch_statistics,
-    begun_fits,
-    callback_files,
-    callback_turns,
-    calls,
-    common_logs,
-    common_stops,
+from tf_adasum.keras_hooks.compiled import (
     compiled_calls,
     compiled_exchanges,
     compiled_losses,
     compiled_steps,
     compiled_train_steps,
+)
+from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.data import (
+    batch_shares,
     data_position,
-    drawn_seeds,
-    earlier_gradients,
-    empty_batches,
-    ended_fits,
     ended_iterators,
-    equal_weights,
-    global_seeds,
     host_iterators,
-    idle_assignments,
-    idle_gradients,
-    idle_sums,
     image_iterators,
-    lone_fits,
-    loss_scale,
-    losses,
-    made_variables,
-    metrics_scope,
     next_batch,
     num_batches,
-    one_scope,
-    operation_seeds,
-    optimizer_scope,
-    output_losses,
-    own_values,
-    plain_optimizer,
-    python_numbers,
-    returned_metrics,
     reused_generators,
-    saved_attributes,
-    seeds,
     shuffles,
-    step_count,
     symbolic_build,
     unlike_arrays,
-    unlike_settings,
-    values_of_each,
-    whole_checkpoints,
     whole_predictions,
+)
+from tf_adasum.keras_hooks.files import (
+    callback_files,
+    saved_attributes,
+    whole_checkpoints,
     written_files,
+)
+from tf_adasum.keras_hooks.fit import (
+    begun_fits,
+    callback_turns,
+    common_logs,
+    common_stops,
+    ended_fits,
+    lone_fits,
+    unlike_settings,
+)
+from tf_adasum.keras_hooks.idle import empty_batches, idle_assignments, idle_gradients, idle_sums
+from tf_adasum.keras_hooks.metrics import metrics_scope, returned_metrics
+from tf_adasum.keras_hooks.randomness import drawn_seeds, global_seeds, operation_seeds, seeds
+from tf_adasum.keras_hooks.steps import (
+    earlier_gradients,
+    loss_scale,
+    losses,
+    optimizer_scope,
+    output_losses,
+    plain_optimizer,
+    step_count,
+)
+from tf_adasum.keras_hooks.strategy import one_scope, values_of_each
+from tf_adasum.keras_hooks.variables import (
+    batch_statistics,
+    equal_weights,
+    made_variables,
+    own_values,
+    python_numbers,
 )
 
 _HOOKS = (

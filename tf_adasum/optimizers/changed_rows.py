@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import values as tf_values
 
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core.guard import require_hooks
 
 require_hooks(tf_values, "PerReplica")
 

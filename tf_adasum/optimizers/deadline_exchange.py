@@ -13,10 +13,10 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.deadline_allreduce import DeadlineAllreduce
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.losses import scaled
-from tf_adasum.keras_hooks.optimizer_parts import strategy_of
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.steps.losses import scaled
+from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 from tf_adasum.optimizers.changed_rows import add_change
 from tf_adasum.optimizers.exchanges import (
     leaves_of,

@@ -9,8 +9,8 @@ from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
 from tf_adasum.collectives import reductions
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.idle_replicas import zeros_if
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.idle_replicas import zeros_if
 from tf_adasum.optimizers.changed_rows import add_changed_rows, add_reduced, come_as_rows
 from tf_adasum.optimizers.handed_changes import HandedChanges, hands_changes
 from tf_adasum.optimizers.mixin import class_before_wrap

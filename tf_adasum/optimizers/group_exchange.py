@@ -12,9 +12,9 @@ from typing_extensions import override
 from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
 from tf_adasum.distribute.strategy import AdasumStrategy
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.optimizer_parts import strategy_of
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.local_steps import LocalSteps
 from tf_adasum.optimizers.own_replicas import OwnReplicas

@@ -13,8 +13,8 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from typing_extensions import override
 
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.optimizer_parts import batches_seen, sums_of_gradients
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.steps.optimizer_parts import batches_seen, sums_of_gradients
 from tf_adasum.optimizers.parts import Accumulation
 
 require_hooks(

@@ -11,8 +11,8 @@ from typing_extensions import override
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.collectives.uploads import sum_of_uploads
 from tf_adasum.distribute.variables import first_copy, native_variable
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.exchanges import leaves_of, on_all
 from tf_adasum.optimizers.own_replicas import OwnReplicas
 from tf_adasum.optimizers.parts import Exchange

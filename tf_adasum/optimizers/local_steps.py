@@ -14,8 +14,8 @@ from tf_adasum.collectives.communicator import size
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.changed_rows import come_as_rows
 from tf_adasum.optimizers.exchanges import reduce_changes
 from tf_adasum.optimizers.parts import Exchange

@@ -11,8 +11,8 @@ from tensorflow.python.distribute import values as tf_values
 from typing_extensions import override
 
 from tf_adasum.collectives.reductions import ALL
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.optimizer_parts import batches_seen
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.steps.optimizer_parts import batches_seen
 from tf_adasum.optimizers.parts import Accumulation
 
 require_hooks(tf_values, "PerReplica")

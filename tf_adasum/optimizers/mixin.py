@@ -18,9 +18,9 @@ from tf_adasum.collectives.communicator import size
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.encoded_plan import with_reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
-from tf_adasum.keras_hooks.guard import require_hooks
-from tf_adasum.keras_hooks.losses import in_undivided_step, scaled
-from tf_adasum.keras_hooks.optimizer_parts import strategy_of
+from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.steps.losses import in_undivided_step, scaled
+from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 from tf_adasum.optimizers.keras_steps import KerasSteps
 from tf_adasum.optimizers.parts import Exchange, Lacking, Parts
 from tf_adasum.optimizers.tallies import Lateness, LeftOut, Uploads

@@ -12,7 +12,7 @@ from typing_extensions import override
 from tf_adasum.collectives import names
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.collectives.compression.count_sketch import CountSketch
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.optimizers.exchanges import local_results
 from tf_adasum.optimizers.parts import Exchange
 from tf_adasum.optimizers.plan_checks import check_flat

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 from tf_adasum.distribute.variables import local_copies, native_variable
-from tf_adasum.keras_hooks.guard import require_reads
-from tf_adasum.keras_hooks.replicas import local_replica
+from tf_adasum.keras_hooks.core.guard import require_reads
+from tf_adasum.keras_hooks.core.replicas import local_replica
 from tf_adasum.optimizers.parts import Lacking
 from tf_adasum.optimizers.put_back import copies_if, put_back_if
 

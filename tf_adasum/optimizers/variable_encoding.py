@@ -15,7 +15,7 @@ from tf_adasum.collectives.refusals import refusal
 from tf_adasum.distribute.policy import PlanRow
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import native_variable, unique_id
-from tf_adasum.keras_hooks.plain_variable import make_plain_zeros
+from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
 from tf_adasum.optimizers.plan_checks import check_flat
 
 

@@ -9,7 +9,7 @@ import keras
 from typing_extensions import override
 
 from tf_adasum.collectives.compression import Compression
-from tf_adasum.keras_hooks.guard import require_hooks
+from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.optimizers.exchanges import DeltaExchange, GradientExchange
 from tf_adasum.optimizers.keras_steps import accumulation_of
 from tf_adasum.optimizers.local_steps import LocalSteps, StepsPerSync, steps_of_ranks

@@ -1,0 +1,1 @@
+"""Steps with `jit_compile=True`."""

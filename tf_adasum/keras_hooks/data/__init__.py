@@ -1,0 +1,1 @@
+"""What replicas are given: batches, their order, and the ends of data."""

@@ -1,0 +1,1 @@
+"""Files: rank 0 writes them, whole, and others wait."""

@@ -1,0 +1,1 @@
+"""The calls of `fit`, `evaluate` and `predict`, and their callbacks' turns."""

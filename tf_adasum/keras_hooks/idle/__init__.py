@@ -1,0 +1,1 @@
+"""Replicas whose batch has no row: what of theirs does not count."""

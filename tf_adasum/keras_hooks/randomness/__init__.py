@@ -1,0 +1,1 @@
+"""Random numbers: every replica draws its own."""

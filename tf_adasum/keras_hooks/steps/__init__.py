@@ -1,0 +1,1 @@
+"""Losses, gradients and optimizers in a step."""

@@ -1,0 +1,1 @@
+"""The scope of a strategy, and what its replicas hand on."""
