@@ -5,7 +5,7 @@ import ast
 from tools.lint import ROOT
 
 # Python's own.
-_PUBLIC_ALL_THE_SAME = {"_current_frames", "_replace"}
+_PUBLIC_ALL_THE_SAME = {"_current_frames", "_fields", "_replace"}
 _GUARDS = {"require_hooks", "require_mentions", "require_reads"}
 
 

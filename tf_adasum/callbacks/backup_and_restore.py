@@ -281,7 +281,7 @@ class BackupAndRestore(keras.callbacks.Callback):
         names = names_of_optimizers(self.model)
         if header.get("optimizer_names", names) != names:  # older files have none
             _log.warning(
-                "fit begins: %s saved what %s goes on with: slots that mean something else.",
+                "fit begins: %s saved what %s goes on with: slots that may mean something else.",
                 *(", ".join(header["optimizer_names"]), ", ".join(names)),
             )
         if why_not:

@@ -9,6 +9,7 @@ import keras
 
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_held_by, outer_optimizers_of
+from tf_adasum.optimizers.mixin import class_before_wrap
 
 _ELSEWHERE = -1
 
@@ -29,8 +30,8 @@ def weights_of_optimizers(model: keras.Model) -> list[list[int] | None]:
 
 
 def names_of_optimizers(model: keras.Model) -> list[str]:
-    """Returns the names of the classes of all, also of those within others."""
-    return [type(each).__name__ for each in optimizers_held_by(model)]
+    """Returns the classes of all, also of those within others, as they are before `wrap`."""
+    return [class_before_wrap(each).__name__ for each in optimizers_held_by(model)]
 
 
 def build_optimizers(model: keras.Model, weights: list[list[int] | None]) -> None:

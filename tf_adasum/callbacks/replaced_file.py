@@ -61,7 +61,7 @@ class ReplacedFile(io.FileIO):
         try:
             os.replace(self._partial, self._path)
         except FileNotFoundError:
-            told = f"{self._partial} is gone: does another job save there, too?"
+            told = f"{self._partial} is gone: does another job save there, or remove it?"
             raise FileNotFoundError(told) from None
         folder = os.open(self._folder, os.O_RDONLY)
         try:

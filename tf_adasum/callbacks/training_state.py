@@ -106,10 +106,14 @@ def _write(
         for group, each in ((group, each) for group, listed in groups.items() for each in listed):
             value = state.collect(each)  # also after a failure: the others take part
             if writer is not None and not failure:
-                _, failure = _tried(writer.add, group, each.path, _as_wanted(value, slots))
+                _, failure = _tried(_add, writer, group, each.path, value, slots)
         if writer is not None and not failure:
             _, failure = _tried(writer.finish, header)
     return failure
+
+
+def _add(writer: TrainingWriter, group: str, path: str, value: Value, slots: str) -> None:
+    writer.add(group, path, _as_wanted(value, slots))
 
 
 def _tried(function: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:

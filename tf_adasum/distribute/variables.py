@@ -39,7 +39,8 @@ def broadcast_variables(
 
     For training loops of your own, after one rank has loaded or set weights; all ranks must call
     it, outside of `strategy.run`. `fit` and `evaluate` under an `AdasumStrategy` compare the ranks'
-    weights by themselves.
+    weights by themselves. `Normalization` layers of a model compute with the new values, unless it
+    is called in a `tf.function`; what was traced before goes on with the old ones.
 
     Args:
         variables: a built Keras model (its weights, the states of its random layers, and its
@@ -70,24 +71,22 @@ def broadcast_variables(
     # In parts: the values that arrive need memory beside the variables.
     parts = make_buckets(sizes, DEFAULT_BUCKET_BYTES)
     for number, part in enumerate(parts, start=1):
-        name = f"broadcast of variables, part {number}"  # unlike numbers of them meet in the first
+        name = f"broadcast of {len(natives)} variables, part {number} of {len(parts)}"
         values = [first_copy(natives[index]).read_value() for index in part]
         with tf.device("CPU:0"):
             agreed = broadcast(values, root, communicator, name)
         for index, value in zip(part, agreed):
             for copy in local_copies(natives[index]):
                 copy.assign(value)
-    if isinstance(variables, keras.Model):
+    if isinstance(variables, keras.Model) and tf.executing_eagerly():
         for layer in variables._flatten_layers():
             if isinstance(layer, keras.layers.Normalization):
                 layer.finalize_state()  # it computes with what it made of its variables
 
 
 def _num_bytes(variable: tf.Variable) -> int:
-    num_elements = variable.shape.num_elements()
-    if num_elements is None:  # it may be assigned other shapes
-        num_elements = int(tf.size(first_copy(variable)))
-    return num_elements * variable.dtype.size
+    # Of one that may be assigned other shapes nothing is known that is equal on all ranks.
+    return (variable.shape.num_elements() or 0) * variable.dtype.size
 
 
 def first_copy(variable: tf.Variable) -> tf.Variable:

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from tf_adasum.collectives.communicator import size
 from tf_adasum.collectives.refusals import refusal
+from tf_adasum.collectives.unconverted import unconverted
 from tf_adasum.distribute.encoded_plan import with_reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.core.guard import require_hooks
@@ -136,6 +137,7 @@ class AdasumMixin:
         return slot
 
     @override
+    @unconverted
     def _filter_empty_gradients(self, grads, vars):
         if self._strategy_with_peers() is not None:
             completed = self._adasum.lacking.completed(self, list(grads), list(vars))
@@ -144,6 +146,7 @@ class AdasumMixin:
         return super()._filter_empty_gradients(grads, vars)
 
     @override
+    @unconverted
     def _backend_apply_gradients(self, grads, trainable_variables):
         strategy = self._strategy_with_peers()
         if strategy is not None and self._loss_is_divided():
@@ -196,6 +199,7 @@ class AdasumMixin:
         return list(grads_and_vars)  # the exchange does it, or there are no peers
 
     @override
+    @unconverted
     def _distributed_tf_update_step(self, distribution, grads_and_vars, learning_rate):
         # Here, and not in `_backend_update_step`: Nadam has one of its own, which must run.
         update_step = super()._distributed_tf_update_step
@@ -211,11 +215,13 @@ class AdasumMixin:
         self._adasum.exchange.around_update(distribution, grads, variables, update, idle)
 
     @override
+    @unconverted
     def assign_add(self, variable, value):
         if not self._adasum.exchange.take_change(variable, value, is_minus=False):
             super().assign_add(variable, value)
 
     @override
+    @unconverted
     def assign_sub(self, variable, value):
         if not self._adasum.exchange.take_change(variable, value, is_minus=True):
             super().assign_sub(variable, value)

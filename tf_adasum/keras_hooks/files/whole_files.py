@@ -41,6 +41,7 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
 
     Raises:
         OSError: there is no room for it.
+        FileNotFoundError: another program has removed what was written.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
     path = os.fspath(given.arguments["filepath"])
@@ -61,7 +62,7 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         try:
             os.replace(partial, target)
         except FileNotFoundError as error:
-            received = f"that {partial} is gone: does another job save there, too?"
+            received = f"that {partial} is gone: does another job save there, or remove it?"
             advice = "Give each job a path of its own."
             raise FileNotFoundError(refusal(f"to write {target}", received, advice)) from error
         except OSError as error:
