@@ -151,8 +151,8 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     proportional to the gradient; another rule steps once from the replica's combined gradient, not
     K times. With p the largest power of two <= K and F = K - p, micro-batches in the order of time
     are leaves 0, p, 1, p + 1, .., F - 1, p + F - 1, F, .., p - 1 of the tree: what folds arrives
-    together. ceil(log2 K) results wait in variables of the optimizer. As under Keras' own accumulation,
-    clipping (which ranks would do before they combine) and weight decay come with the step,
+    together. ceil(log2 K) results wait in variables of the optimizer. As under Keras' own
+    accumulation, clipping (which ranks would do before they combine) and weight decay come with the step,
     `iterations` counts steps, and schedules are asked with the number of calls. The average of
     `use_ema` moves with the step. What a `LossScaleOptimizer` skips does not count as a call.
 
