@@ -144,17 +144,17 @@ def wrap(  # noqa: PLR0913, PLR0917 (one function for all that replicas exchange
     first one, `callbacks.BackupAndRestore` all); in gradient mode they are equal everywhere. Rules
     of the strategy may replace Adasum per variable.
 
-    accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by
-    each variable's rule, then one step as above. One device so gives what K ranks give; N
-    replicas give what N * K ranks give, replica by replica, if N and K are powers of two, else a
-    tree over N of trees over K. In delta mode this holds for SGD without momentum, whose step is
-    proportional to the gradient; another rule steps once from the replica's combined gradient, not
-    K times. With p the largest power of two <= K and F = K - p, micro-batches in the order of time
-    are leaves 0, p, 1, p + 1, .., F - 1, p + F - 1, F, .., p - 1 of the tree: what folds arrives
-    together. ceil(log2 K) results wait in variables of the optimizer. As under Keras' own
-    accumulation, clipping (which ranks would do before they combine) and weight decay come with the step,
-    `iterations` counts steps, and schedules are asked with the number of calls. The average of
-    `use_ema` moves with the step. What a `LossScaleOptimizer` skips does not count as a call.
+    accumulate=K: g_r = Adasum(g_r1, .., g_rK) over K calls (micro-batches) of the replica, by each
+    variable's rule, then one step as above. One device so gives what K ranks give; N replicas give
+    what N * K ranks give, replica by replica, if N and K are powers of two, else a tree over N of
+    trees over K. In delta mode this holds for SGD without momentum, whose step is proportional to
+    the gradient; another rule steps once from the replica's combined gradient, not K times. With p
+    the largest power of two <= K and F = K - p, micro-batches in the order of time are leaves 0, p,
+    1, p + 1, .., F - 1, p + F - 1, F, .., p - 1 of the tree: what folds arrives together. ceil(log2
+    K) results wait in variables of the optimizer. As under Keras' own accumulation, clipping (which
+    ranks would do before they combine) and weight decay come with the step, `iterations` counts
+    steps, and schedules are asked with the number of calls. The average of `use_ema` moves with the
+    step. What a `LossScaleOptimizer` skips does not count as a call.
 
     steps_per_sync=K: K steps of every replica by itself, then w <- w_start + Adasum over the
     replicas of (w - w_start), with momenta as in delta mode. Weight decay also shrinks w_start,
