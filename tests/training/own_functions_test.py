@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 import keras
 import pytest
 import tensorflow as tf
 
 import tf_adasum
+from tests.rewritten import rewritten
 from tests.training.replicas import LOCAL, examples, small_model, strategy
 
 
 @pytest.mark.parametrize("mode", ["delta", "gradient"])
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_a_wrapped_optimizer_is_not_rewritten_with_the_step(mode, num_local):
-    """Rewritten functions have "tf__" before their names; each takes long to trace."""
+    """Each function that is takes long to trace."""
     replicas = strategy(num_local)
     with replicas.scope():
         model = small_model()
@@ -34,15 +33,6 @@ def test_a_wrapped_optimizer_is_not_rewritten_with_the_step(mode, num_local):
 
         return replicas.reduce("SUM", replicas.run(of_each), axis=None)
 
-    rewritten = set()
-
-    def note(frame, event, argument):
-        if frame.f_code.co_name.startswith("tf__"):
-            rewritten.add(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
+    with rewritten() as names:
         step.get_concrete_function()
-    finally:
-        sys.setprofile(None)
-    assert rewritten - {"tf__of_each"} == {"tf__step"}
+    assert names - {"tf__of_each"} == {"tf__step"}
