@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
 # The process that joined the job as a rank: programs that it starts have its variables, too.
 PROCESS_VARIABLE = "TF_ADASUM_RANK_PROCESS"
@@ -36,6 +36,11 @@ def rank(environment: Mapping[str, str] = os.environ) -> str | None:
     return next(found, None)
 
 
+def num_ranks(environment: Mapping[str, str] = os.environ) -> int | None:
+    """How many ranks the job has, before MPI is started; None where no launcher says it."""
+    return _number(environment, (name for name, _ in _SIZE_VARIABLES))
+
+
 def speaks(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this process writes what a job writes once: rank 0, or one that is told no rank."""
     return rank(environment) in (None, "0")
@@ -43,8 +48,7 @@ def speaks(environment: Mapping[str, str] = os.environ) -> bool:
 
 def ranks_on_this_host(environment: Mapping[str, str] = os.environ) -> int | None:
     """How many ranks are on this one's host; None where the launcher does not say it."""
-    found = (environment[name] for _, name in _SIZE_VARIABLES if name in environment)
-    return next((int(number) for number in found if number.isdigit()), None)
+    return _number(environment, (name for _, name in _SIZE_VARIABLES))
 
 
 def is_on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
@@ -55,6 +59,11 @@ def is_on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
         size in environment and environment[size] == environment.get(local_size)
         for size, local_size in _SIZE_VARIABLES
     )
+
+
+def _number(environment: Mapping[str, str], names: Iterable[str]) -> int | None:
+    found = (environment[name] for name in names if name in environment)
+    return next((int(number) for number in found if number.isdigit()), None)
 
 
 def spare_libc(environment: MutableMapping[str, str] = os.environ) -> None:

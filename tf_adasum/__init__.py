@@ -38,10 +38,12 @@ from tf_adasum.distribute.policy import Reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.distribute.variables import broadcast_variables
 from tf_adasum.keras_hooks.files import downloads
+from tf_adasum.keras_hooks.fit import lone_fits
 from tf_adasum.optimizers import sync
 from tf_adasum.optimizers.wrapper import wrap
 
 downloads.install()  # programs load their data before they make a strategy
+lone_fits.watch()  # and may forget to make one
 
 __version__ = "0.1.0"
 __getattr__ = horovod_names.refusing(__name__, horovod_names.OF_MODULE)

@@ -25,3 +25,13 @@ def test_what_launchers_say(name):
 def test_rank_0_speaks_and_what_is_no_rank():
     assert job.speaks({}) and job.speaks({"PMI_RANK": "0"})
     assert not job.speaks({"PMI_RANK": "1"}) and not job.speaks({"OMPI_COMM_WORLD_RANK": "1"})
+
+
+@pytest.mark.parametrize("environment", [{}, {"PMIX_RANK": "0"}])
+def test_the_number_of_ranks_is_none_where_no_launcher_says_it(environment):
+    assert job.num_ranks(environment) is None
+
+
+def test_the_number_of_ranks_is_the_job_s_and_not_the_host_s():
+    assert job.num_ranks(ENVIRONMENTS["Open MPI, two hosts"][0]) == 4
+    assert job.num_ranks(ENVIRONMENTS["MPICH, two hosts"][0]) == 3

@@ -14,6 +14,21 @@ from tf_adasum import horovod_names
 TEXT = (Path(__file__).resolve().parents[2] / "docs/horovod.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 LIMIT_SECONDS = 200
+# Makes no strategy; the second model's step could exchange gradients by itself.
+LONE = """
+import keras, numpy as np
+import tf_adasum
+
+class OwnStep(keras.Sequential):
+    def train_step(self, data):
+        return super().train_step(data)
+
+for kind in (keras.Sequential, OwnStep):
+    model = kind([keras.Input((3,)), keras.layers.Dense(1)], name=kind.__name__)
+    model.compile("sgd", "mse")
+    for _ in range(2):
+        model.fit(np.ones((4, 3)), np.ones((4, 1)), verbose=0)
+"""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=["fit", "tape"])
@@ -26,6 +41,16 @@ def test_script_runs_on_two_ranks(script, tmp_path):
     assert len(losses) == 5 and losses[-1] < losses[0] / 4
     first, second = re.findall(r"weights (\S+)", done.stdout)
     assert first == second
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_that_train_alone_for_want_of_a_strategy_are_told_once(ranks, tmp_path):
+    (tmp_path / "train.py").write_text(LONE)
+    command = [*programs.ADASUMRUN, "-np", str(ranks), str(tmp_path / "train.py")]
+    done = programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = re.findall(r"fit trains the model '(\w+)' on each rank by itself", done.stderr)
+    assert told == (["Sequential"] if ranks > 1 else [])
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,71 @@
 """A model that was made outside of the scope is trained by each rank alone; rank 0 says so, once.
 
 It is no error: a rank may train a model of its own. But most often a line stands outside of
-`with strategy.scope():`, and the ranks would train as many models.
+`with strategy.scope():`, or nobody made a strategy, and the ranks would train as many models.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import keras
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from adasumrun import job
 from tf_adasum.collectives.communicator import joined_world
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
 from tf_adasum.keras_hooks.core.said_once import SaidOnce
 
-require_hooks(TensorFlowTrainer, "distribute_strategy", "fit")
+require_hooks(TensorFlowTrainer, "distribute_strategy", "fit", "train_step")
 
 _said = SaidOnce()
 
 
+@functools.cache
+def watch() -> None:
+    """Lets `fit` look for ranks that train alone, as no strategy was made, where that is no plan.
+
+    A step of the model's own may exchange gradients by itself.
+    """
+    _check_each_fit(lambda model: _has_keras_step(model) and _speaks_for_others())
+
+
 def install() -> None:
-    """Lets `fit` look whose model it trains."""
+    """Lets `fit` look whose model it trains, now that there is a strategy."""
+    _check_each_fit(lambda model: _speaks_for_others())
+
+
+def _check_each_fit(is_told: Callable[[keras.Model], bool]) -> None:
     original = TensorFlowTrainer.fit
 
     @functools.wraps(original)
     def fit(self, *args, **kwargs):
         # In a callback it is meant: one rank has it do something beside the training.
-        if calls.current() is None and not isinstance(
+        is_lone = calls.current() is None and not isinstance(
             self.distribute_strategy.extended, HookedExtended
-        ):
-            _say_once(self)
+        )
+        if is_lone and is_told(self):
+            _said.warn(
+                self,
+                f"fit trains the model {self.name!r} on each rank by itself, since it was made "
+                "outside of the scope() of an AdasumStrategy. Make and compile it inside, and all "
+                "ranks train one model.",
+            )
         return original(self, *args, **kwargs)
 
     TensorFlowTrainer.fit = fit
 
 
-def _say_once(model: keras.Model) -> None:
-    world = joined_world()  # a process that has not may never have ranks
-    if world is None or world.size == 1 or world.rank > 0:
-        return
-    _said.warn(
-        model,
-        f"fit trains the model {model.name!r} on each rank by itself, since it was made outside of "
-        "the scope() of an AdasumStrategy. Make and compile it inside, and all ranks train one "
-        "model.",
-    )
+def _has_keras_step(model: keras.Model) -> bool:
+    return type(model).train_step is TensorFlowTrainer.train_step
+
+
+def _speaks_for_others() -> bool:
+    """Whether there are other ranks, and this one speaks; asks none of them."""
+    world = joined_world()
+    if world is None:  # nor need it ever join
+        return job.speaks() and (job.num_ranks() or 1) > 1
+    return world.size > 1 and world.rank == 0
