@@ -28,7 +28,7 @@ from tests.training.unlike_batches import (
     parts_of,
 )
 from tf_adasum.collectives.communicator import world
-from tf_adasum.distribute.batch_share import VARIABLE, check_alike
+from tf_adasum.distribute.stated_shares import VARIABLE, check_alike
 
 
 def own_batches(number):

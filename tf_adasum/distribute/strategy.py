@@ -17,7 +17,7 @@ from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.reductions import check_stages
 from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
-from tf_adasum.distribute.batch_share import BatchShare, check_alike, resolved
+from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
@@ -28,6 +28,7 @@ from tf_adasum.distribute.extended import AdasumExtended
 from tf_adasum.distribute.own_values import OwnValues
 from tf_adasum.distribute.policy import ReductionPlan, ReductionPolicy, RuleTest
 from tf_adasum.distribute.sharded_input import agree_on_seed
+from tf_adasum.distribute.stated_shares import check_alike, resolved
 from tf_adasum.distribute.variables import native_variable, unique_id
 from tf_adasum.keras_hooks.fit import quiet_ranks
 from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
