@@ -248,6 +248,7 @@ def test_nothing_is_lost_for_ever_with_a_state_and_much_without(name):
         ),
         (lambda: compression.Sketch(0.1, rows=0), "rows to be an int from 1"),
         (lambda: compression.Quantized(3), "Expected bits to be 2, 4 or 8. Received: 3"),
+        (lambda: compression.Quantized(4.0), "Expected bits to be an int from 2 to 8. Received: 4"),
         (lambda: compression.TopK("all"), "Received: 'all' of type str"),
         (lambda: compression.Sign(least_elements=-1), "least_elements to be an int from 0"),
         (lambda: adasum.simulate([[np.ones(9)]] * 2, compression="sign"), "Received: 'sign'"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tf_adasum
+from tests.training.gan import Gan
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
 
 RATE = 0.05
@@ -87,6 +88,17 @@ def test_wrong_arguments_are_named(arguments, message):
 def test_numbers_of_numpy_are_numbers():
     steps = tf_adasum.callbacks.LearningRateWarmup(np.float32(0.5), np.int64(3)).num_steps
     assert steps == 3 and isinstance(steps, int)
+
+
+def test_a_model_without_a_compiled_optimizer_is_refused():
+    model = Gan()
+    model.compile(keras.optimizers.SGD(), keras.optimizers.SGD())
+    model.optimizer = None
+    x, y = examples(8)
+    with pytest.raises(
+        RuntimeError, match=r"Expected a model that is compiled.*LearningRateWarmup"
+    ):
+        model.fit(x, y, batch_size=8, verbose=0, callbacks=warmup())
 
 
 def test_a_schedule_is_refused():

@@ -7,6 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
+from tf_adasum.collectives.refusals import refusal
 
 
 class LearningRateWarmup(keras.callbacks.Callback):
@@ -55,6 +56,11 @@ class LearningRateWarmup(keras.callbacks.Callback):
 
     @override
     def on_train_begin(self, logs=None):
+        if self.model.optimizer is None:
+            expected = "a model that is compiled with the optimizer that LearningRateWarmup sets"
+            received = f"{self.model.name!r}, which is compiled with none"
+            advice = "Give the optimizers that it holds a schedule, or pass one to compile."
+            raise RuntimeError(refusal(expected, received, advice))
         self._is_over = False
 
     @override

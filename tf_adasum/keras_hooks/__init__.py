@@ -46,6 +46,7 @@ from tf_adasum.keras_hooks.metrics import metrics_scope, returned_metrics
 from tf_adasum.keras_hooks.randomness import drawn_seeds, global_seeds, operation_seeds, seeds
 from tf_adasum.keras_hooks.steps import (
     earlier_gradients,
+    held_optimizers,
     loss_scale,
     losses,
     optimizer_scope,
@@ -88,6 +89,7 @@ _HOOKS = (
     ended_iterators,
     equal_weights,
     global_seeds,
+    held_optimizers,
     host_iterators,
     idle_assignments,
     idle_gradients,

@@ -14,6 +14,8 @@ from typing_extensions import override
 from tf_adasum.collectives.checked_numbers import NO_LIMIT, checked_float, checked_int
 from tf_adasum.collectives.communicator import rank
 from tf_adasum.collectives.compression import Compression, Sign
+from tf_adasum.distribute.strategy import AdasumStrategy
+from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 from tf_adasum.optimizers.keras_steps import accumulation_of
 from tf_adasum.optimizers.mixin import AdasumMixin
 from tf_adasum.optimizers.momentum_exchange import MomentumExchange
@@ -143,13 +145,19 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
     def finalize_variable_values(self, var_list):
         super().finalize_variable_values(var_list)
         steps = int(self.iterations)
-        if steps <= self.freeze_step and rank() == 0:
+        if steps <= self.freeze_step and self._speaks():
             warnings.warn(
                 f"Expected freeze_step below the number of steps, say 20 % of them. Received: "
                 f"freeze_step={self.freeze_step} and {steps} steps so far, in which "
                 f"{self._until_freeze}.",
                 stacklevel=2,
             )
+
+    def _speaks(self) -> bool:
+        """Whether this is rank 0 of those that train, which may be a group without the world's."""
+        strategy = strategy_of(self)
+        is_ours = isinstance(strategy, AdasumStrategy)
+        return (strategy.extended.communicator.rank if is_ours else rank()) == 0
 
     @override
     def get_config(self) -> dict[str, Any]:

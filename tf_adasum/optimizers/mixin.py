@@ -20,6 +20,7 @@ from tf_adasum.collectives.unconverted import unconverted
 from tf_adasum.distribute.encoded_plan import with_reduction
 from tf_adasum.distribute.strategy import AdasumStrategy
 from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.steps.held_optimizers import check_held
 from tf_adasum.keras_hooks.steps.losses import in_undivided_step, scaled
 from tf_adasum.keras_hooks.steps.optimizer_parts import strategy_of
 from tf_adasum.optimizers.keras_steps import KerasSteps
@@ -149,10 +150,12 @@ class AdasumMixin:
     @unconverted
     def _backend_apply_gradients(self, grads, trainable_variables):
         strategy = self._strategy_with_peers()
-        if strategy is not None and self._loss_is_divided():
-            # N times the gradient is the replica's own, which is what clipping and the local step
-            # must see.
-            grads = scaled(grads, strategy.num_replicas_in_sync)
+        if strategy is not None:
+            check_held(self)
+            if self._loss_is_divided():
+                # N times the gradient is the replica's own, which is what clipping and the local
+                # step must see.
+                grads = scaled(grads, strategy.num_replicas_in_sync)
         if not self._has_branches(strategy):
             super()._backend_apply_gradients(grads, trainable_variables)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from tf_adasum.collectives.checked_numbers import checked_int
 from tf_adasum.collectives.compression.compression import Compression
 from tf_adasum.collectives.refusals import refusal, shown
 
@@ -26,7 +27,7 @@ class Quantized(Compression):
 
     Raises:
         ValueError: for another number of bits, or `least_elements` is out of its range.
-        TypeError: `least_elements` is no int.
+        TypeError: `bits` or `least_elements` is no int.
 
     Example:
         >>> import tensorflow as tf, tf_adasum as adasum
@@ -41,8 +42,10 @@ class Quantized(Compression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.bits, bool) or self.bits not in _BITS:
+        bits = checked_int("bits", self.bits, min(_BITS), max(_BITS))
+        if bits not in _BITS:
             raise ValueError(refusal("bits to be 2, 4 or 8", shown(self.bits), "Pass 4, say."))
+        object.__setattr__(self, "bits", bits)  # frozen, and told to the C++ code as it is written
 
     @property
     def codec(self) -> str:

@@ -5,7 +5,10 @@ Keras divides by the number of rows of the replica's own batch, and by N.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
+from collections.abc import Iterator
 
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
@@ -13,7 +16,6 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochItera
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.core.replicas import local_replica, replica_context_with_peers
-from tf_adasum.keras_hooks.core.replicas_flag import ReplicasFlag
 from tf_adasum.keras_hooks.idle.empty_batches import num_rows
 from tf_adasum.keras_hooks.steps.losses import scaled
 
@@ -22,7 +24,14 @@ require_hooks(TFEpochIterator, "_get_iterator")
 require_reads(TFEpochIterator, "__init__", "_distribute_strategy")
 require_hooks(TFOptimizer, "_all_reduce_sum_gradients")
 
-_training = ReplicasFlag()
+
+class _Making(threading.local):
+    """Whether this thread makes a train function: groups may train in threads of one process."""
+
+    is_train_function = False
+
+
+_making = _Making()
 
 
 def install() -> None:
@@ -38,12 +47,12 @@ def _count_rows() -> None:
 
     @functools.wraps(make_train)
     def make_train_function(self, *args, **kwargs):
-        with _training.raised():
+        with _of_training():
             return make_train(self, *args, **kwargs)
 
     @functools.wraps(make)
     def make_function(self, step_function):
-        if not _training.on:
+        if not _making.is_train_function:
             return make(self, step_function)
 
         def step(data):
@@ -59,6 +68,15 @@ def _count_rows() -> None:
 
     TensorFlowTrainer.make_train_function = make_train_function
     TensorFlowTrainer._make_function = make_function
+
+
+@contextlib.contextmanager
+def _of_training() -> Iterator[None]:
+    _making.is_train_function = True
+    try:
+        yield
+    finally:
+        _making.is_train_function = False
 
 
 def _weigh_plain_gradients() -> None:
