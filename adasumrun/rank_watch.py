@@ -18,7 +18,7 @@ from adasumrun import job, process_tree
 # Of a thread that a rank has while it starts MPI (cc/bootstrap/start_limit.cc).
 _STARTS_MPI = b"adasum_start\n"
 _LOOK_EVERY_SECONDS = 3
-_SILENCE_VARIABLE, _SILENCE_SECONDS = "TF_ADASUM_TIMEOUT_SECONDS", 600.0
+SILENCE_VARIABLE, _SILENCE_SECONDS = "TF_ADASUM_TIMEOUT_SECONDS", 600.0
 
 
 class RankWatch:
@@ -56,7 +56,7 @@ class RankWatch:
                 rank = job.rank(ranks[process])
                 return (
                     f"rank {rank} (process {process}) has been stopped for {now - since:.0f} s "
-                    f"({_SILENCE_VARIABLE})"
+                    f"({SILENCE_VARIABLE})"
                 )
         return ""
 
@@ -64,7 +64,7 @@ class RankWatch:
 def silence_seconds(environment: Mapping[str, str]) -> float:
     """Returns after how many seconds a rank is taken for lost; ranks refuse a wrong setting."""
     try:
-        return float(environment.get(_SILENCE_VARIABLE) or _SILENCE_SECONDS)
+        return float(environment.get(SILENCE_VARIABLE) or _SILENCE_SECONDS)
     except ValueError:
         return _SILENCE_SECONDS
 

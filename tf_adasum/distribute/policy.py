@@ -73,8 +73,8 @@ class ReductionPlan(list):
 
     def __str__(self) -> str:
         header = PlanRow("variable", "shape", "dtype", "reduction", "codec", "bytes")
-        shown = slice(None if any(row.codec for row in self) else 4)
-        rows = [tuple(map(str, row))[shown] for row in (header, *self)]
+        columns = slice(None if any(row.codec for row in self) else 4)
+        rows = [tuple(map(str, row))[columns] for row in (header, *self)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         rows.insert(1, tuple("-" * width for width in widths))
         padded = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in rows]

@@ -15,8 +15,8 @@ from tf_adasum.collectives.refusals import refusal
 
 
 @dataclasses.dataclass(frozen=True)
-class Reduction:
-    """A reduction as users name it.
+class ReductionTraits:
+    """What Python knows of a reduction that users name.
 
     Args:
         name: what `reduction=` takes.
@@ -36,13 +36,13 @@ class Reduction:
     is_odd: bool = True
 
 
-def _load() -> dict[str, Reduction]:
+def _load() -> dict[str, ReductionTraits]:
     modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
     loaded = [importlib.import_module(f"{__name__}.{module}").REDUCTION for module in modules]
     return {reduction.name: reduction for reduction in loaded}
 
 
-ALL: dict[str, Reduction] = _load()
+ALL: dict[str, ReductionTraits] = _load()
 
 
 # What may reduce the ranks of a host before Adasum across hosts.

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_adasum.collectives.reductions import Reduction
+from tf_adasum.collectives.reductions import ReductionTraits
 
 _SMALLEST_NORMAL = np.finfo(np.float64).tiny
 _NEXT_TO_NOTHING = np.finfo(np.float64).eps / 4 * np.finfo(np.float64).max
@@ -52,7 +52,7 @@ def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
     return tf.where(without_norm, one, 1.0 - 0.5 * (dot / tf.where(without_norm, one, square)))
 
 
-REDUCTION = Reduction(
+REDUCTION = ReductionTraits(
     name="adasum",
     floats_only=True,
     combine_pair=combine_pair,

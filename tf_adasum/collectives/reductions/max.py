@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tf_adasum.collectives.reductions import Reduction
+from tf_adasum.collectives.reductions import ReductionTraits
 
-REDUCTION = Reduction(
+REDUCTION = ReductionTraits(
     name="max", floats_only=False, combine_pair=tf.maximum, on_gpu=False, is_odd=False
 )

@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from tf_adasum.collectives.reductions import Reduction
+from tf_adasum.collectives.reductions import ReductionTraits
 
-REDUCTION = Reduction(
+REDUCTION = ReductionTraits(
     name="mean",
     floats_only=False,
     combine_pair=tf.add,

@@ -2,6 +2,6 @@
 
 import tensorflow as tf
 
-from tf_adasum.collectives.reductions import Reduction
+from tf_adasum.collectives.reductions import ReductionTraits
 
-REDUCTION = Reduction(name="sum", floats_only=False, combine_pair=tf.add)
+REDUCTION = ReductionTraits(name="sum", floats_only=False, combine_pair=tf.add)

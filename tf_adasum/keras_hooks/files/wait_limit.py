@@ -1,12 +1,14 @@
-"""How long a rank waits for what another one writes."""
+"""How long a rank waits for what another one writes: as long as C++ waits for a silent rank."""
 
 from __future__ import annotations
 
 import os
 
-VARIABLE = "TF_ADASUM_TIMEOUT_SECONDS"
+from adasumrun import rank_watch
+
+VARIABLE = rank_watch.SILENCE_VARIABLE
 
 
 def seconds() -> float:
-    """Returns what the user has set, else what C++ waits for silent ranks by default."""
-    return float(os.environ.get(VARIABLE) or "600")
+    """Returns what the user has set, else the default."""
+    return rank_watch.silence_seconds(os.environ)
