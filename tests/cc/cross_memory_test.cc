@@ -151,7 +151,7 @@ void ReduceInPlace(std::vector<Elements>* tensors, Transport* transport, LeafScr
 
 // A rank that is given up may come back and write: its peers say that they have abandoned memory.
 TEST(SilentRankLeavesTensorsAbandoned) {
-  World world(Wire::kCrossMemory, 2, 0.2);
+  World world(Wire::kCrossMemory, 2, 2);  // long for ranks that come late on a loaded machine
   Leaves tensors(2, {Elements(DType::kFloat32, LargeCount(DType::kFloat32))});
   const auto reduce = [&](int rank) {
     LeafScratch scratch;
