@@ -24,6 +24,7 @@ from mpi4py import MPI
 import tf_adasum as adasum
 
 COUNT = 2**24
+MPI.COMM_WORLD.Barrier()  # which has no limit: imports may take unlike long
 part = adasum.world().split(0)
 
 def broadcast():

@@ -13,8 +13,10 @@ SILENCE_SECONDS = 30
 HEAD = """
 import os, resource, signal, sys, threading, time
 import numpy as np, tensorflow as tf
+from mpi4py import MPI
 import tf_adasum as adasum
 
+MPI.COMM_WORLD.Barrier()  # which has no limit: imports may take unlike long
 world = adasum.world()
 
 def total(communicator):

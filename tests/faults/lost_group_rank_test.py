@@ -14,10 +14,12 @@ SILENCE_SECONDS = 5
 PROGRAM = """
 import os, signal, sys
 import tensorflow as tf
+from mpi4py import MPI
 import tf_adasum as adasum
 from tf_adasum.collectives.partial_allreduce import PartialAllreduce
 
 folder, ending = sys.argv[1:]
+MPI.COMM_WORLD.Barrier()  # which has no limit: imports may take unlike long
 world = adasum.world()
 endings = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),

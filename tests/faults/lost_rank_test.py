@@ -155,6 +155,7 @@ import tensorflow as tf
 from mpi4py import MPI
 import tf_adasum as adasum
 
+MPI.COMM_WORLD.Barrier()  # which has no limit: imports may take unlike long
 adasum.world()
 if adasum.rank() == 0:
     try:
