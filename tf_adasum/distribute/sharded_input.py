@@ -31,6 +31,7 @@ from tf_adasum.distribute.keras_2 import refuse_keras_2
 from tf_adasum.distribute.mirrored_extended import MirroredExtended
 from tf_adasum.distribute.none_parts import without_none
 from tf_adasum.distribute.own_memory import in_own_memory
+from tf_adasum.distribute.scalar_parts import holds_rows, holds_scalars, parts_of_batches
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks
 
@@ -104,6 +105,8 @@ class ShardedInputExtended(MirroredExtended):
         has_peers = self.communicator.size > 1 and is_eager
         if has_peers:
             check_cache_files(dataset, self.communicator)
+        if self._num_replicas_in_sync > 1 and holds_scalars(dataset):
+            return self._dealt_with_scalars(dataset, options, has_peers)
         if self._takes_shares() and is_dealt(dataset):
             return self._dealt_in_shares(dataset, options, has_peers)
         if self.rows_in_order.on:
@@ -135,6 +138,28 @@ class ShardedInputExtended(MirroredExtended):
             self._workers(options),
             self._container_strategy(),
             num_replicas_in_sync=len(self._devices),  # to which TensorFlow deals these rows
+            options=options,
+        )
+
+    def _dealt_with_scalars(self, dataset, options, has_peers: bool):
+        """To each local replica its rows of each batch, and scalars as they are."""
+        num_local, number = len(self._devices), self._num_replicas_in_sync
+        # Part l * P + p of a batch is replica l's of rank p, as where TensorFlow deals.
+        own = range(self.communicator.rank, number, self.communicator.size)
+        dataset = in_one_order(dealt_by_rows(dataset))
+        if has_peers:
+            check_order(dataset, self.communicator)
+        if not holds_rows(dataset):
+            number, own = 1, [0] * num_local
+        elif not is_dealt(dataset):
+            own = range(number)
+        elif self._takes_shares():
+            dataset = self.batch_share.own_rows(dataset)
+            number, own = num_local, range(num_local)
+        return input_util.get_distributed_dataset(
+            parts_of_batches(dataset, number, own),
+            self._workers(options),
+            self._container_strategy(),
             options=options,
         )
 

@@ -45,10 +45,11 @@ def _own_rows(batch: Any, bounds: tf.Tensor) -> Any:
             return batch
         total = tf.shape(unknown[0])[0]
     ends = tf.cast(tf.round(tf.cast(total, tf.float64) * bounds), tf.int64)
-    return tf.nest.map_structure(lambda leaf: _between(leaf, ends[0], ends[1]), batch)
+    return tf.nest.map_structure(lambda leaf: between(leaf, ends[0], ends[1]), batch)
 
 
-def _between(leaf: Any, begin: tf.Tensor, end: tf.Tensor) -> Any:
+def between(leaf: Any, begin: tf.Tensor, end: tf.Tensor) -> Any:
+    """Some rows of a part of a batch; a scalar as it is."""
     if isinstance(leaf, tf.SparseTensor):
         shape = leaf.dense_shape
         start = tf.concat([[begin], tf.zeros_like(shape[1:])], axis=0)

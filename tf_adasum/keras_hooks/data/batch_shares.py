@@ -9,7 +9,9 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
+from typing import Any
 
+import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 
@@ -58,7 +60,7 @@ def _count_rows() -> None:
         def step(data):
             context = replica_context_with_peers()
             share = None if context is None else context.strategy.extended.batch_share
-            rows = None if share is None else num_rows(data)
+            rows = None if share is None else _counted(data)
             if rows is None:
                 return step_function(data)
             with share.step(local_replica(context), rows):
@@ -77,6 +79,13 @@ def _of_training() -> Iterator[None]:
         yield
     finally:
         _making.is_train_function = False
+
+
+def _counted(data: Any) -> int | tf.Tensor | None:
+    """The rows of a batch; one where all parts are scalars, which no share is taken of."""
+    leaves = [leaf for leaf in tf.nest.flatten(data) if leaf is not None]
+    shapes = [tf.TensorShape(getattr(leaf, "shape", None)) for leaf in leaves]
+    return 1 if leaves and all(shape.rank == 0 for shape in shapes) else num_rows(data)
 
 
 def _weigh_plain_gradients() -> None:

@@ -48,9 +48,7 @@ def install() -> None:
 
     @functools.wraps(predict_on_batch)
     def predict_once(self, x):
-        outputs = predict_on_batch(self, x)
-        extended = self.distribute_strategy.extended
-        copies = len(extended.worker_devices) if isinstance(extended, HookedExtended) else 1
+        outputs, copies = predict_on_batch(self, x), _num_local(self)
         return keras.tree.map_structure(
             lambda leaf: leaf if copies == 1 else _between(leaf, 0, _num_rows(leaf) // copies),
             outputs,
@@ -87,10 +85,15 @@ def _gathering(model: keras.Model, step):
             if not is_predict or 0 not in _rows_of_parts(data, model):
                 raise
             raise _on_made_up_row(error, model) from error
-        if not is_predict or call.in_turn or call.communicator is None or not call.shares_data:
+        if not is_predict:
+            return outputs
+        rows = _rows_of_parts(data, model)
+        if not rows:
+            return _of_first_replica(outputs, len(data), model)
+        if call.in_turn or call.communicator is None or not call.shares_data:
             return outputs
         numbers = model.distribute_strategy.extended.numbers
-        return _of_all_ranks(outputs, _rows_of_parts(data, model), call.communicator, numbers)
+        return _of_all_ranks(outputs, rows, call.communicator, numbers)
 
     step_on_all_ranks.adasum_original = step
     return step_on_all_ranks
@@ -112,10 +115,32 @@ def _rows_of_parts(data: Sequence, model: keras.Model) -> list[int]:
     for of_step in data:
         for leaf in tf.nest.flatten(of_step):
             values = model.distribute_strategy.experimental_local_results(leaf)
-            if all(hasattr(value, "shape") for value in values):  # no Optional, and no None
+            # No Optional, no None and no scalar.
+            if all(len(getattr(value, "shape", ())) > 0 for value in values):
                 rows += [_num_rows(value) for value in values]
                 break
     return rows
+
+
+def _num_local(model: keras.Model) -> int:
+    extended = model.distribute_strategy.extended
+    return len(extended.worker_devices) if isinstance(extended, HookedExtended) else 1
+
+
+def _of_first_replica(outputs, num_steps: int, model: keras.Model):
+    """The outputs for some steps' scalars, which all replicas of all ranks have computed on."""
+    num_local = _num_local(model)
+    if num_local == 1:
+        return outputs
+
+    def of_first(leaf):
+        parts = _parts(leaf, [1] * (num_steps * num_local))
+        if parts is None:
+            raise _no_order([leaf], num_steps * num_local)
+        with tf.device("CPU:0"):
+            return keras_trainer.concat(parts[::num_local])
+
+    return keras.tree.map_structure(of_first, outputs)
 
 
 def _of_all_ranks(outputs, rows: Sequence[int], communicator, numbers: ReplicaNumbers):
@@ -129,20 +154,23 @@ def _of_all_ranks(outputs, rows: Sequence[int], communicator, numbers: ReplicaNu
         for received in gather_bytes(_packed(own), communicator, "outputs of predict")
     ]
     if None in everybodys:
-        raise ValueError(
-            refusal(
-                "as many rows of output as of input, or a multiple of them, to put those of "
-                "several replicas or steps of a rank in order",
-                f"{[tuple(leaf.shape) for leaf in leaves]}, where rows of input are {sum(rows)}",
-                "Predict with one device per rank and steps_per_execution=1.",
-            )
-        )
+        raise _no_order(leaves, sum(rows))
     order = _in_order(len(rows) // numbers.counts[communicator.rank], numbers)
     whole = [
         _joined(leaf, [everybodys[rank][index][part] for rank, part in order])
         for index, leaf in enumerate(leaves)
     ]
     return keras.tree.pack_sequence_as(outputs, whole)
+
+
+def _no_order(leaves: Sequence, rows: int) -> ValueError:
+    expected = (
+        "as many rows of output as of input, or a multiple of them, to put those of several "
+        "replicas or steps of a rank in order"
+    )
+    received = f"{[tuple(leaf.shape) for leaf in leaves]}, where rows of input are {rows}"
+    advice = "Predict with one device per rank and steps_per_execution=1."
+    return ValueError(refusal(expected, received, advice))
 
 
 def _in_order(num_steps: int, numbers: ReplicaNumbers) -> list[tuple[int, int]]:

@@ -132,7 +132,10 @@ def _row_like(leaf):
         shape = tf.maximum(leaf.dense_shape, 1)
         return tf.SparseTensor(leaf.indices[:0], leaf.values[:0], shape)
     leaf = tf.convert_to_tensor(leaf)
+    if leaf.shape.rank == 0:  # every replica has the same
+        return leaf
     # TensorFlow gives dimensions that it does not know no length either.
     row = tf.zeros(tf.maximum(tf.shape(leaf), 1), leaf.dtype)
-    row.set_shape([None, *leaf.shape[1:]] if leaf.shape.rank else [])
+    if leaf.shape.rank is not None:
+        row.set_shape([None, *leaf.shape[1:]])
     return row
