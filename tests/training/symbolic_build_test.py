@@ -47,6 +47,27 @@ def test_a_model_that_only_its_own_step_can_call(num_local):
     assert_equal_on_ranks(model.trainable_variables)
 
 
+class EvaluatedByItsStep(CalledWithPairs):
+    """Its `test_step` makes what it is called with."""
+
+    def test_step(self, data):
+        x, y = data
+        return {"error": tf.reduce_mean(tf.square(self([x, 2 * x]) - y))}
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_a_model_that_is_evaluated_as_only_its_own_step_can_call_it(num_local):
+    replicas = strategy(num_local)
+    with replicas.scope():
+        model = EvaluatedByItsStep()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)))
+    x, y = examples(4 * replicas.num_replicas_in_sync)
+    logs = model.evaluate(x, y, len(x), verbose=0, return_dict=True)
+    assert_equal_on_ranks(model.trainable_variables)
+    wanted = np.mean(np.square(model([x, 2 * x]).numpy() - y))
+    np.testing.assert_allclose(logs["error"], wanted, rtol=1e-5)
+
+
 def test_a_model_that_nobody_calls_rightly_is_told_as_keras_does():
     replicas = strategy(1)
     with replicas.scope():

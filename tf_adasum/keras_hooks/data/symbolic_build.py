@@ -7,7 +7,7 @@ their shapes, a batch is looked at, locally.
 
 A model without `call`, a GAN say, trains on one device without being built. Keras builds under a
 strategy only, and would fail for want of a `call`; here such a model trains as on one device. So
-does one whose own `train_step` calls it with something else than the `x` of the data.
+does one that a step of its own calls with something else than the `x` of the data, if `x` fails.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 from tensorflow.python.distribute import values as tf_values
 
+from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
 
 require_hooks(keras.Model, "call")
-require_hooks(TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy", "train_step")
+require_hooks(
+    TensorFlowTrainer, "_maybe_symbolic_build", "distribute_strategy", "train_step", "test_step"
+)
 require_hooks(TensorFlowTrainer, "_symbolic_build")
 require_reads(TFEpochIterator, "__init__", "_distributed_dataset")
 require_hooks(tf_values.PerReplicaSpec, "_value_specs")
@@ -49,11 +52,20 @@ def install() -> None:
                 return original(self, iterator, data_batch)
         except Exception:
             # If it is a mistake and not another call of the model, the first step tells it too.
-            if type(self).train_step is TensorFlowTrainer.train_step:
+            if not _runs_own_step(self):
                 raise
             return None
 
     TensorFlowTrainer._maybe_symbolic_build = build_from_specs
+
+
+def _runs_own_step(model: keras.Model) -> bool:
+    """Whether the step that is to run isn't Keras'."""
+    call = calls.current()
+    names = ["test_step"] if call is not None and call.name == "evaluate" else ["train_step"]
+    if call is None:  # train_on_batch, or test_on_batch
+        names.append("test_step")
+    return any(getattr(type(model), name) is not getattr(TensorFlowTrainer, name) for name in names)
 
 
 def build_metrics(model: keras.Model, iterator: TFEpochIterator) -> None:
