@@ -39,7 +39,6 @@ from tf_adasum.keras_hooks.fit import (
     common_stops,
     ended_fits,
     lone_fits,
-    row_logs,
     unlike_settings,
 )
 from tf_adasum.keras_hooks.idle import empty_batches, idle_assignments, idle_gradients, idle_sums
@@ -67,7 +66,6 @@ from tf_adasum.keras_hooks.variables import (
 _HOOKS = (
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
-    row_logs,
     batch_statistics,
     # Before those that ask other ranks when training begins.
     begun_fits,

@@ -2,8 +2,7 @@
 
 The sums that metrics keep are added over all replicas as they are read. A `train_step` may return
 what no metric keeps: the rank's own, of its last batch. And a metric may keep something by itself.
-So what each rank has at the end is averaged, which leaves equal numbers as they are. What has a
-value for each row of a batch is left to the rank.
+So what each rank has at the end is averaged, which leaves equal numbers as they are.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.as_array import as_array
 from tf_adasum.collectives.communicator import Communicator
-from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
 from tf_adasum.keras_hooks.data import data_position
-from tf_adasum.keras_hooks.fit import row_logs
 from tf_adasum.keras_hooks.metrics import returned_metrics
 
 require_hooks(TensorFlowTrainer, "_get_metrics_result_or_logs")
@@ -92,7 +89,7 @@ def _read(value):
 
 
 def _averaged(logs, call: calls.Call):
-    values = _common_numbers(logs, call)
+    values = [_number(value) for value in keras.tree.flatten(logs)]
     numbers = [value for value in values if value is not None]
     flat = np.concatenate([np.ravel(value).astype(np.float64) for value in [*numbers, []]])
     call.communicator.allreduce_arrays([flat], "mean", f"the logs of {call.name}")
@@ -103,22 +100,6 @@ def _averaged(logs, call: calls.Call):
         for original, value in zip(keras.tree.flatten(logs), values)
     ]
     return keras.tree.pack_sequence_as(logs, common)
-
-
-def _common_numbers(logs, call: calls.Call) -> list[np.ndarray | None]:
-    """The logs' values as arrays; None for those that are a rank's own, as all ranks know."""
-    paths, values = zip(*keras.tree.flatten_with_path(logs)) if logs else ((), ())
-    numbers = list(map(_number, values))
-    wide = [i for i, number in enumerate(numbers) if number is not None and number.ndim]
-    if not wide:
-        return numbers
-    of_rows = row_logs.places(call.model)
-    own = [[list(numbers[i].shape), paths[i] in of_rows] for i in wide]
-    of_ranks = gather_json(own, call.communicator, f"shapes of the logs of {call.name}")
-    for i, (shape, _), *others in zip(wide, own, *of_ranks):
-        if any(each != [shape, False] for each in others):
-            numbers[i] = None
-    return numbers
 
 
 def _like(original, value: np.ndarray, mean: np.ndarray):
