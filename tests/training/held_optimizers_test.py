@@ -1,7 +1,6 @@
 """A wrapped optimizer takes steps of `fit` where the model or a layer holds it; else it is refused.
 
-It would not know whether losses come divided by the number of replicas, no backup would hold its
-state, and its round of local steps would not end with `fit`.
+Nobody would know whether losses come divided by the number of replicas, but who says it.
 """
 
 import contextlib
@@ -20,6 +19,7 @@ local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 HELD = {
     "attribute": lambda model, optimizer: setattr(model, "mine", optimizer),
     "layer": lambda model, optimizer: setattr(model.dense, "mine", optimizer),
+    "set": lambda model, optimizer: setattr(model, "mine", {optimizer}),
     "dict": lambda model, optimizer: setattr(model, "mine", {"one": [optimizer]}),
     "compiled": lambda model, optimizer: model.compile(optimizer),
 }
@@ -79,12 +79,22 @@ def test_a_held_optimizer_trains_as_on_one_device(hold, num_local):
 
 
 @local_replicas
-@pytest.mark.parametrize("divided_loss", [None, False])
+def test_one_that_is_not_held_trains_where_wrap_is_told_how_its_losses_come(num_local):
+    replicas = strategy(num_local, reductions=[(".*", "mean")])
+    number = replicas.num_replicas_in_sync
+    with replicas.scope():
+        wrapped = adasum.wrap(sgd(), mode="gradient", divided_loss=False)
+    expected = trained(tf.distribute.get_strategy(), lambda *_: None, sgd(), 4 * number)
+    for one, other in zip(trained(replicas, lambda *_: None, wrapped, 4 * number), expected):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@local_replicas
 @pytest.mark.parametrize("hold", NOT_HELD.values(), ids=NOT_HELD)
-def test_one_that_is_not_held_is_refused_where_there_are_peers(hold, divided_loss, num_local):
+def test_one_that_is_not_held_is_refused_where_there_are_peers(hold, num_local):
     replicas = strategy(num_local)
     with replicas.scope():
-        wrapped = adasum.wrap(sgd(), divided_loss=divided_loss)
+        wrapped = adasum.wrap(sgd())
     said = rf"^rank {world().rank}: Expected .*'mine' in an attribute.*'own_step'"
     has_peers = replicas.num_replicas_in_sync > 1
     raised = pytest.raises(RuntimeError, match=said) if has_peers else contextlib.nullcontext()

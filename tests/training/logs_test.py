@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tf_adasum
-from tests.training.replicas import LOCAL, data_of, small_model, strategy
+from tests.training.replicas import LOCAL, data_of, everywhere, small_model, strategy
 from tf_adasum.collectives.communicator import world
 
 LAST = world().size - 1
@@ -122,3 +122,29 @@ def test_metrics_in_the_logs_of_a_train_step_are_those_of_all_rows(num_local):
     y = np.arange(2 * rows, dtype=np.float32)[:, np.newaxis] ** 2
     logs = model.fit(np.ones_like(y), y, batch_size=rows, shuffle=False, verbose=0).history
     np.testing.assert_allclose(logs["mae"], [np.mean(y)], rtol=1e-6)
+
+
+class LogsOfRows(keras.Model):
+    """Its step returns what each row has, and what three classes have."""
+
+    def train_step(self, data):
+        rows = keras.utils.unpack_x_y_sample_weight(data)[0][:, 0]
+        classes = tf.stack([tf.reduce_mean(rows), tf.constant(1.0), tf.reduce_max(rows)])
+        return {"each": rows, "mean": tf.reduce_mean(rows), "classes": classes}
+
+
+def test_what_has_unlike_lengths_on_the_ranks_is_the_ranks_own():
+    """Plain Keras logs those of the last batch; what has one length everywhere is averaged."""
+    size = world().size
+    with strategy(1).scope():
+        model = LogsOfRows()
+        model.compile()
+    batch = 6 * size - 1  # one row less on the last rank
+    x = np.arange(2 * batch, dtype=np.float32)[:, np.newaxis]
+    own = x[batch:][6 * world().rank : 6 * world().rank + 6, 0]
+    history = model.fit(x, batch_size=batch, shuffle=False, verbose=0).history
+    np.testing.assert_array_equal(history["each"][-1], own)
+    means = everywhere(np.mean(own))
+    assert history["mean"][-1] == pytest.approx(np.mean(means))
+    expected = [np.mean(means), 1, np.mean(everywhere(np.max(own)))]
+    np.testing.assert_allclose(history["classes"][-1], expected)

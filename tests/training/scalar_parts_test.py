@@ -18,6 +18,7 @@ from tests.training.replicas import (
 )
 from tests.training.unlike_batches import BATCH, RATE, SHARES, assert_near
 from tf_adasum.collectives.communicator import world
+from tf_adasum.distribute.scalar_parts import holds_scalars
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
 OF_ROWS = {"loss": "mse", "metrics": ["mae"]}
@@ -140,6 +141,12 @@ def test_each_rank_deals_its_replicas_the_whole_of_what_is_not_sharded(num_local
     steps = rows_of(replicas, data)
     assert len(steps) == 2 * world().size
     np.testing.assert_array_equal(np.ravel([rows for rows, _ in steps]), numbers)
+
+
+def test_examples_that_nobody_has_batched_have_no_part_that_all_get():
+    """Half of the features of each would go to each replica."""
+    data = tf.data.Dataset.from_tensor_slices(([[1.0, 2.0]], [3.0]))
+    assert not holds_scalars(data) and holds_scalars(data.map(lambda x, y: {"x": x, "y": y}))
 
 
 class Dummy(keras.Model):

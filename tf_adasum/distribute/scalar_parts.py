@@ -16,17 +16,23 @@ from tf_adasum.keras_hooks.idle.empty_batches import num_rows
 
 
 def holds_scalars(dataset: tf.data.Dataset) -> bool:
-    """Whether a part of each batch is known to be a scalar."""
-    return 0 in _ranks(dataset)
+    """Whether a part of each batch is known to be a scalar.
+
+    Not of single examples, which nobody has batched: their targets would be all scalars.
+    """
+    spec = dataset.element_spec
+    if type(spec) is tuple and len(spec) > 1 and holds_rows(spec[0]) and not holds_rows(spec[1]):
+        return False
+    return 0 in _ranks(spec)
 
 
-def holds_rows(dataset: tf.data.Dataset) -> bool:
-    """Whether a part of each batch is none."""
-    return any(rank != 0 for rank in _ranks(dataset))
+def holds_rows(spec: Any) -> bool:
+    """Whether a part of each batch, whose element_spec or part of it is given, is no scalar."""
+    return any(rank != 0 for rank in _ranks(spec))
 
 
-def _ranks(dataset: tf.data.Dataset) -> list[int | None]:
-    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
+def _ranks(spec: Any) -> list[int | None]:
+    shapes = [getattr(each, "shape", None) for each in tf.nest.flatten(spec)]
     return [tf.TensorShape(shape).rank for shape in shapes]
 
 

@@ -149,7 +149,7 @@ class ShardedInputExtended(MirroredExtended):
         dataset = in_one_order(dealt_by_rows(dataset))
         if has_peers:
             check_order(dataset, self.communicator)
-        if not holds_rows(dataset):
+        if not holds_rows(dataset.element_spec):
             number, own = 1, [0] * num_local
         elif not is_dealt(dataset):
             own = range(number)

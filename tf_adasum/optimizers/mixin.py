@@ -151,7 +151,8 @@ class AdasumMixin:
     def _backend_apply_gradients(self, grads, trainable_variables):
         strategy = self._strategy_with_peers()
         if strategy is not None:
-            check_held(self)
+            if self._adasum_divided_loss is None:
+                check_held(self)
             if self._loss_is_divided():
                 # N times the gradient is the replica's own, which is what clipping and the local
                 # step must see.

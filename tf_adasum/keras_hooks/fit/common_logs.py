@@ -16,6 +16,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.as_array import as_array
 from tf_adasum.collectives.communicator import Communicator
+from tf_adasum.collectives.gathered import gather_json
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
@@ -89,7 +90,7 @@ def _read(value):
 
 
 def _averaged(logs, call: calls.Call):
-    values = [_number(value) for value in keras.tree.flatten(logs)]
+    values = _common_numbers(logs, call)
     numbers = [value for value in values if value is not None]
     flat = np.concatenate([np.ravel(value).astype(np.float64) for value in [*numbers, []]])
     call.communicator.allreduce_arrays([flat], "mean", f"the logs of {call.name}")
@@ -100,6 +101,23 @@ def _averaged(logs, call: calls.Call):
         for original, value in zip(keras.tree.flatten(logs), values)
     ]
     return keras.tree.pack_sequence_as(logs, common)
+
+
+def _common_numbers(logs, call: calls.Call) -> list[np.ndarray | None]:
+    """The logs' values as arrays; None for those whose shape is another on some rank.
+
+    Of a value for each row of the last batch ranks may have unlike numbers.
+    """
+    numbers = [_number(value) for value in keras.tree.flatten(logs)]
+    wide = [i for i, number in enumerate(numbers) if number is not None and number.ndim]
+    if not wide:
+        return numbers
+    own = [list(numbers[i].shape) for i in wide]
+    of_ranks = gather_json(own, call.communicator, f"shapes of the logs of {call.name}")
+    for place, i in enumerate(wide):
+        if any(shapes[place] != own[place] for shapes in of_ranks):
+            numbers[i] = None
+    return numbers
 
 
 def _like(original, value: np.ndarray, mean: np.ndarray):

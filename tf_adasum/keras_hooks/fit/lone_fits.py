@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 
 import keras
+import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from adasumrun import job
@@ -22,15 +23,16 @@ from tf_adasum.keras_hooks.core.said_once import SaidOnce
 require_hooks(TensorFlowTrainer, "distribute_strategy", "fit", "train_step")
 
 _said = SaidOnce()
+_DEFAULT_STRATEGY = tf.distribute.get_strategy()  # TensorFlow's; nobody is in a scope at import
 
 
 @functools.cache
 def watch() -> None:
     """Lets `fit` look for ranks that train alone, as no strategy was made, where that is no plan.
 
-    A step of the model's own may exchange gradients by itself.
+    A step of the model's own, or an optimizer of the program's own, may exchange by itself.
     """
-    _check_each_fit(lambda model: _has_keras_step(model) and _speaks_for_others())
+    _check_each_fit(lambda model: _has_nothing_of_its_own(model) and _speaks_for_others())
 
 
 def install() -> None:
@@ -59,8 +61,10 @@ def _check_each_fit(is_told: Callable[[keras.Model], bool]) -> None:
     TensorFlowTrainer.fit = fit
 
 
-def _has_keras_step(model: keras.Model) -> bool:
-    return type(model).train_step is TensorFlowTrainer.train_step
+def _has_nothing_of_its_own(model: keras.Model) -> bool:
+    is_kerass = type(model.optimizer).__module__.startswith("keras.")
+    has_strategy = model.distribute_strategy is not _DEFAULT_STRATEGY
+    return type(model).train_step is TensorFlowTrainer.train_step and is_kerass and not has_strategy
 
 
 def _speaks_for_others() -> bool:

@@ -1,7 +1,7 @@
 """A wrapped optimizer that takes a step of `fit` must be held by the model whose step it is.
 
-What a model holds says how its losses come, whose state a backup saves, and which rounds of local
-steps end with `fit`. A variable that a `train_step` closes over, or a global one, is not found.
+What a model holds says how its losses come. A variable that a `train_step` closes over, or a global
+one, is not found, and nobody could say whether its gradients are divided by the number of replicas.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ def check_held(optimizer: keras.optimizers.Optimizer) -> None:
     model = _step.model
     if model is None or any(each is optimizer for each in wrapped_optimizers_of(model)):
         return
-    expected = f"the wrapped optimizer {optimizer.name!r} in an attribute of the model or a layer"
-    advice = "Set it before fit: model.my_optimizer = optimizer."
+    expected = (
+        f"the wrapped optimizer {optimizer.name!r} in an attribute of the model or a layer, or in "
+        "a list or dict there"
+    )
+    advice = "Set model.my_optimizer = optimizer, or pass divided_loss to wrap."
     raise RuntimeError(refusal(expected, f"a step of {model.name!r}, which has none", advice))
 
 

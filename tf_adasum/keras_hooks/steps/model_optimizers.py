@@ -52,11 +52,11 @@ def is_wrapped(optimizer: keras.optimizers.Optimizer) -> bool:
 
 
 def _among(values: Iterable) -> Iterator[keras.optimizers.Optimizer]:
-    """Optimizers among the values, also in lists and dicts."""
+    """Optimizers among the values, also in lists, sets and dicts."""
     for value in values:
         if isinstance(value, keras.optimizers.Optimizer):
             yield value
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, set, frozenset)):
             yield from _among(value)
         elif isinstance(value, dict):
             yield from _among(value.values())
