@@ -14,35 +14,27 @@ from typing import Any
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
+from tf_adasum.keras_hooks.core.around_steps import run_steps_by
 from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.keras_hooks.core.replicas import local_replica, replica_context_with_peers
 
-require_hooks(TensorFlowTrainer, "_autoconvert_optionals", "_make_function")
+require_hooks(TensorFlowTrainer, "_autoconvert_optionals")
 
 
 def install() -> None:
     """Lets the steps of `TensorFlowTrainer` look at the length of their batch."""
-    _stand_in_for_rows()
+    run_steps_by(_stand_in_for_rows)
     _cut_predictions()
 
 
-def _stand_in_for_rows() -> None:
-    original = TensorFlowTrainer._make_function
-
-    @functools.wraps(original)
-    def make_function(self, step_function):
-        def step(data):
-            is_idle = _is_idle(data)
-            if is_idle is None:
-                return step_function(data)
-            context = tf.distribute.get_replica_context()
-            idle = context.strategy.extended.idle
-            with idle.step(local_replica(context), is_idle):
-                return step_function(_or_row(is_idle, data))
-
-        return original(self, step)
-
-    TensorFlowTrainer._make_function = make_function
+def _stand_in_for_rows(model, step_function, data):
+    is_idle = _is_idle(data)
+    if is_idle is None:
+        return step_function(data)
+    context = tf.distribute.get_replica_context()
+    idle = context.strategy.extended.idle
+    with idle.step(local_replica(context), is_idle):
+        return step_function(_or_row(is_idle, data))
 
 
 def _cut_predictions() -> None:

@@ -6,19 +6,13 @@ one, is not found, and nobody could say whether its gradients are divided by the
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import threading
-from collections.abc import Iterator
 
 import keras
-from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
 from tf_adasum.collectives.refusals import refusal
-from tf_adasum.keras_hooks.core.guard import require_hooks
+from tf_adasum.keras_hooks.core.around_steps import run_steps_by
 from tf_adasum.keras_hooks.steps.model_optimizers import wrapped_optimizers_of
-
-require_hooks(TensorFlowTrainer, "_make_function")
 
 
 class _Step(threading.local):
@@ -32,17 +26,7 @@ _step = _Step()
 
 def install() -> None:
     """Lets steps of Keras say whose they are."""
-    original = TensorFlowTrainer._make_function
-
-    @functools.wraps(original)
-    def make_function(self, step_function):
-        def step(data):
-            with _step_of(self):
-                return step_function(data)
-
-        return original(self, step)
-
-    TensorFlowTrainer._make_function = make_function
+    run_steps_by(_of_model)
 
 
 def check_held(optimizer: keras.optimizers.Optimizer) -> None:
@@ -56,17 +40,16 @@ def check_held(optimizer: keras.optimizers.Optimizer) -> None:
         return
     expected = (
         f"the wrapped optimizer {optimizer.name!r} in an attribute of the model or a layer, or in "
-        "a list or dict there"
+        "a list, dict or set there"
     )
     advice = "Set model.my_optimizer = optimizer, or pass divided_loss to wrap."
     raise RuntimeError(refusal(expected, f"a step of {model.name!r}, which has none", advice))
 
 
-@contextlib.contextmanager
-def _step_of(model: keras.Model) -> Iterator[None]:
+def _of_model(model, step_function, data):
     before = _step.model
     _step.model = model
     try:
-        yield
+        return step_function(data)
     finally:
         _step.model = before

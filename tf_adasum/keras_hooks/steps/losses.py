@@ -14,21 +14,20 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
-from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.losses import loss as loss_module
 
+from tf_adasum.keras_hooks.core.around_steps import run_steps_by
 from tf_adasum.keras_hooks.core.guard import require_hooks
 from tf_adasum.keras_hooks.core.replicas import replica_context_with_peers
 from tf_adasum.keras_hooks.steps.model_optimizers import is_wrapped, wrapped_optimizers_of
 
-require_hooks(TensorFlowTrainer, "_make_function")
 require_hooks(TFOptimizer, "_backend_apply_gradients")
 require_hooks(loss_module, "scale_loss_for_distribution", "unscale_loss_for_distribution")
 
 
 def install() -> None:
     """Makes Keras' division by N depend on the optimizers of the model that takes the step."""
-    _mark_steps()
+    run_steps_by(_marking)
     for name in ("scale_loss_for_distribution", "unscale_loss_for_distribution"):
         setattr(loss_module, name, _unless_undivided(getattr(loss_module, name)))
     _divide_for_plain_optimizers()
@@ -54,21 +53,12 @@ def _scaled(gradient, factor: float | tf.Tensor):
     return gradient * tf.cast(factor, gradient.dtype)
 
 
-def _mark_steps() -> None:
-    original = TensorFlowTrainer._make_function
-
-    @functools.wraps(original)
-    def make_function(self, step_function):
-        def step(data):
-            context = replica_context_with_peers()
-            if context is None or not _wants_undivided(self):
-                return step_function(data)
-            with context.strategy.extended.undivided_losses.raised():
-                return step_function(data)
-
-        return original(self, step)
-
-    TensorFlowTrainer._make_function = make_function
+def _marking(model, step_function, data):
+    context = replica_context_with_peers()
+    if context is None or not _wants_undivided(model):
+        return step_function(data)
+    with context.strategy.extended.undivided_losses.raised():
+        return step_function(data)
 
 
 def _unless_undivided(original):

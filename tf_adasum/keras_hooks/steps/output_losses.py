@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
-from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.trainers.compile_utils import CompileLoss
 
+from tf_adasum.keras_hooks.core.around_steps import run_steps_by
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.core.replicas import replica_context_with_peers
 from tf_adasum.keras_hooks.idle.empty_batches import num_rows
 
-require_hooks(TensorFlowTrainer, "_make_function")
 require_hooks(CompileLoss, "call")
 require_reads(CompileLoss, "call", "metrics", "update_state")
 require_hooks(keras.metrics.Mean, "update_state")
@@ -49,17 +48,8 @@ _weighing = _Weighing()
 
 def install() -> None:
     """Lets steps say how many rows they have, and `CompileLoss` weigh by them."""
-    make, call = TensorFlowTrainer._make_function, CompileLoss.call
-    update = keras.metrics.Mean.update_state
-
-    @functools.wraps(make)
-    def make_function(self, step_function):
-        def step(data):
-            rows = None if replica_context_with_peers() is None else num_rows(data)
-            with _weighing.having(rows=rows):
-                return step_function(data)
-
-        return make(self, step)
+    run_steps_by(_having_rows)
+    call, update = CompileLoss.call, keras.metrics.Mean.update_state
 
     @functools.wraps(call)
     def call_and_weigh(self, y_true, y_pred, sample_weight=None):
@@ -72,6 +62,11 @@ def install() -> None:
             sample_weight = _weighing.rows
         return update(self, values, sample_weight)
 
-    TensorFlowTrainer._make_function = make_function
     CompileLoss.call = call_and_weigh
     keras.metrics.Mean.update_state = update_weighed
+
+
+def _having_rows(model, step_function, data):
+    rows = None if replica_context_with_peers() is None else num_rows(data)
+    with _weighing.having(rows=rows):
+        return step_function(data)
