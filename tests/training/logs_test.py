@@ -125,16 +125,18 @@ def test_metrics_in_the_logs_of_a_train_step_are_those_of_all_rows(num_local):
 
 
 class LogsOfRows(keras.Model):
-    """Its step returns what each row has, and what three classes have."""
+    """Its step returns what each row has, what three classes have, and a mean in either shape."""
 
     def train_step(self, data):
         rows = keras.utils.unpack_x_y_sample_weight(data)[0][:, 0]
         classes = tf.stack([tf.reduce_mean(rows), tf.constant(1.0), tf.reduce_max(rows)])
-        return {"each": rows, "mean": tf.reduce_mean(rows), "classes": classes}
+        mean = tf.reduce_mean(rows)
+        either = mean if world().rank == LAST else tf.fill([1], mean)
+        return {"each": rows, "mean": mean, "classes": classes, "either": either}
 
 
-def test_what_has_unlike_lengths_on_the_ranks_is_the_ranks_own():
-    """Plain Keras logs those of the last batch; what has one length everywhere is averaged."""
+def test_what_has_unlike_shapes_on_the_ranks_is_the_ranks_own():
+    """Plain Keras logs those of the last batch; what has one shape everywhere is averaged."""
     size = world().size
     with strategy(1).scope():
         model = LogsOfRows()
@@ -145,6 +147,7 @@ def test_what_has_unlike_lengths_on_the_ranks_is_the_ranks_own():
     history = model.fit(x, batch_size=batch, shuffle=False, verbose=0).history
     np.testing.assert_array_equal(history["each"][-1], own)
     means = everywhere(np.mean(own))
+    assert np.ravel(history["either"]) == [np.mean(own)]
     assert history["mean"][-1] == pytest.approx(np.mean(means))
     expected = [np.mean(means), 1, np.mean(everywhere(np.max(own)))]
     np.testing.assert_allclose(history["classes"][-1], expected)

@@ -90,34 +90,24 @@ def _read(value):
 
 
 def _averaged(logs, call: calls.Call):
-    values = _common_numbers(logs, call)
-    numbers = [value for value in values if value is not None]
-    flat = np.concatenate([np.ravel(value).astype(np.float64) for value in [*numbers, []]])
-    call.communicator.allreduce_arrays([flat], "mean", f"the logs of {call.name}")
-    ends = np.cumsum([value.size for value in numbers])
-    parts = iter(np.split(flat, ends[:-1]) if numbers else [])
-    common = [
-        original if value is None else _like(original, value, next(parts))
-        for original, value in zip(keras.tree.flatten(logs), values)
-    ]
-    return keras.tree.pack_sequence_as(logs, common)
+    """The logs with the ranks' mean of each number that all have, of one shape.
 
-
-def _common_numbers(logs, call: calls.Call) -> list[np.ndarray | None]:
-    """The logs' values as arrays; None for those whose shape is another on some rank.
-
-    Of a value for each row of the last batch ranks may have unlike numbers.
+    What a rank lacks, or has in another shape, as a value for each row of the last batch, stays
+    the rank's own.
     """
-    numbers = [_number(value) for value in keras.tree.flatten(logs)]
-    wide = [i for i, number in enumerate(numbers) if number is not None and number.ndim]
-    if not wide:
-        return numbers
-    own = [list(numbers[i].shape) for i in wide]
+    leaves = [(str(path), leaf) for path, leaf in keras.tree.flatten_with_path(logs)]
+    numbers = {path: _number(leaf) for path, leaf in leaves}
+    own = {path: list(each.shape) for path, each in numbers.items() if each is not None}
     of_ranks = gather_json(own, call.communicator, f"shapes of the logs of {call.name}")
-    for place, i in enumerate(wide):
-        if any(shapes[place] != own[place] for shapes in of_ranks):
-            numbers[i] = None
-    return numbers
+    common = sorted(path for path in own if all(each.get(path) == own[path] for each in of_ranks))
+    flat = np.concatenate([np.ravel(numbers[path]).astype(np.float64) for path in common] + [[]])
+    call.communicator.allreduce_arrays([flat], "mean", f"the logs of {call.name}")
+    ends = np.cumsum([numbers[path].size for path in common], dtype=np.int64)
+    means = dict(zip(common, np.split(flat, ends)))
+    values = [
+        _like(leaf, numbers[path], means[path]) if path in means else leaf for path, leaf in leaves
+    ]
+    return keras.tree.pack_sequence_as(logs, values)
 
 
 def _like(original, value: np.ndarray, mean: np.ndarray):
