@@ -11,7 +11,7 @@ from tf_adasum.keras_hooks.compiled import (
     compiled_steps,
     compiled_train_steps,
 )
-from tf_adasum.keras_hooks.core import calls
+from tf_adasum.keras_hooks.core import added_losses, calls
 from tf_adasum.keras_hooks.data import (
     batch_shares,
     data_position,
@@ -64,6 +64,7 @@ from tf_adasum.keras_hooks.variables import (
 )
 
 _HOOKS = (
+    added_losses,
     # Before `empty_batches`, which makes up a row: what is installed first sees a batch first.
     batch_shares,
     batch_statistics,

@@ -1,0 +1,55 @@
+"""What `add_loss` and `activity_regularizer` add in a step is the replica's own.
+
+Keras keeps it in one list for each layer, and clears the lists as a call of the model begins. The
+replicas of a process take turns, in threads, where a layer exchanges: the second would clear what
+the first has added, or find it beside its own. So each local replica has lists of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+import keras
+
+from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.replicas import local_replica, replica_context_with_peers
+
+require_hooks(keras.Layer, "add_loss", "_clear_losses", "_get_own_losses")
+require_reads(keras.Layer, "_clear_losses", "_loss_ids", "_losses")
+
+_OF_REPLICAS = "_adasum_losses"
+
+
+def install() -> None:
+    """Lets what layers keep of losses be of the replica that asks."""
+    for name in ("add_loss", "_clear_losses", "_get_own_losses"):
+        setattr(keras.Layer, name, _of_replica(getattr(keras.Layer, name)))
+
+
+@contextlib.contextmanager
+def of_replica(layer: keras.Layer) -> Iterator[None]:
+    """Inside, `layer._losses` and `layer._loss_ids` are this replica's; nothing may exchange."""
+    context = replica_context_with_peers()
+    number = 0 if context is None else local_replica(context)
+    if number == 0:  # has what Keras made
+        yield
+        return
+    kept = vars(layer)  # an attribute that is set would be tracked
+    own = kept.setdefault(_OF_REPLICAS, {}).setdefault(number, {"_losses": [], "_loss_ids": set()})
+    before = {name: kept[name] for name in own}
+    kept.update(own)
+    try:
+        yield
+    finally:
+        kept.update(before)
+
+
+def _of_replica(method: Callable) -> Callable:
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        with of_replica(self):
+            return method(self, *args, **kwargs)
+
+    return call
