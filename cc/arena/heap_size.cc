@@ -78,6 +78,8 @@ int64_t HeapBytes(const char* setting) {
     num_bytes = std::min(physical, LimitOfControlGroups("")) / 2;
     // Addresses are few: most of them remain for what is no tensor.
     num_bytes = std::min(num_bytes, LimitOf(RLIMIT_AS) / 4);
+    // A forked child has all of it as memory of its own, which this limit counts.
+    num_bytes = std::min(num_bytes, LimitOf(RLIMIT_DATA) / 4);
   }
   // Beyond it the system would send a signal.
   num_bytes = std::min(num_bytes, LimitOf(RLIMIT_FSIZE));

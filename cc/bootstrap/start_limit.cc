@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "cc/core/counted_time.h"
 #include "cc/core/error.h"
 #include "cc/core/threads.h"
 #include "cc/engine/communicator_options.h"
@@ -14,6 +15,7 @@
 namespace adasum {
 namespace {
 
+constexpr auto kLook = std::chrono::milliseconds(200);
 constexpr char kThreadName[] = "adasum_start";  // at most 15 characters
 
 double SilenceSeconds() {
@@ -43,8 +45,10 @@ void StartLimit::Close() {
 void StartLimit::Watch(const std::string& rank) {
   pthread_setname_np(pthread_self(), kThreadName);
   std::unique_lock<std::mutex> lock(mutex_);
-  const std::chrono::duration<double> limit(seconds_);
-  if (changed_.wait_for(lock, limit, [this] { return is_over_; })) return;
+  CountedTime time(CountedTime::Clock::now());
+  while (Seconds(time.At(CountedTime::Clock::now())) < seconds_) {
+    if (changed_.wait_for(lock, kLook, [this] { return is_over_; })) return;
+  }
   std::ostringstream text;
   text << "tf_adasum: rank " << rank
        << ": Expected all ranks to start MPI, as AdasumStrategy() and "

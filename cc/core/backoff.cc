@@ -11,8 +11,6 @@
 namespace adasum {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // The time after which a waiter sleeps in place of yielding.
 constexpr auto kYieldFor = std::chrono::milliseconds(2);
 constexpr auto kSleep = std::chrono::microseconds(100);
@@ -52,10 +50,11 @@ int HotPauses(int num_threads) {
 }
 
 void Backoff::PauseCold() {
-  auto now = Clock::now();
-  if (num_pauses_ == waits_.hot_pauses + 1) start_ = now;
-  Check(now);
-  if (now - start_ < kYieldFor) {
+  const auto now = CountedTime::Clock::now();
+  if (num_pauses_ == waits_.hot_pauses + 1) time_ = CountedTime(now);
+  const auto waited = time_.At(now);
+  Check(waited);
+  if (waited < kYieldFor) {
     sched_yield();
   } else {
     LookWhoHasLeft();
@@ -85,10 +84,10 @@ int Backoff::AwaitedRank() const {
   return rank_;
 }
 
-void Backoff::Check(Clock::time_point now) const {
+void Backoff::Check(CountedTime::Clock::duration waited) const {
   waits_.cancellation.ThrowIfCancelled("rank", AwaitedRank());
   if (IsInterrupted()) throw InterruptedError();
-  if (std::chrono::duration<double>(now - start_).count() > waits_.timeouts.silence_seconds) {
+  if (Seconds(waited) > waits_.timeouts.silence_seconds) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 "Waited " + InSeconds(waits_.timeouts.silence_seconds) + " in " + what_ +
                     " for rank " + std::to_string(AwaitedRank()) +

@@ -3,10 +3,10 @@
 #define ADASUM_CORE_BACKOFF_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "cc/core/counted_time.h"
 #include "cc/core/error.h"
 
 namespace adasum {
@@ -99,7 +99,7 @@ class Backoff {
   };
 
   void PauseCold();
-  void Check(std::chrono::steady_clock::time_point now) const;
+  void Check(CountedTime::Clock::duration waited) const;
   void LookWhoHasLeft();
   int AwaitedRank() const;
 
@@ -109,7 +109,7 @@ class Backoff {
   Watched sender_, receiver_;
   const Watched* left_ = nullptr;  // who has
   int64_t num_pauses_ = 0;
-  std::chrono::steady_clock::time_point start_;
+  CountedTime time_{{}};  // since the wait is no longer hot
 };
 
 }  // namespace adasum

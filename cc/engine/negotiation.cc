@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "cc/core/error.h"
 #include "cc/core/numbers.h"
@@ -202,7 +201,7 @@ Decision Negotiation::Decide(Transport& transport, const RequestKey& first,
             {}};
   }
   if (all.least == all.greatest) {
-    differing_since_ = {};
+    differing_.reset();
     Decision decision{Decision::Kind::kRun, 0, "", {}};
     if (is_to_all && enclosure.num_bytes > 0) {
       decision.enclosed = {messages_.data() + sizeof(Digest), transport.SwapBytes()};
@@ -220,7 +219,7 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
   // From here on everything follows from `ranks`, which is the same on every rank.
   const RequestKey* common = FirstInCommon(ranks);
   if (common != nullptr) {
-    differing_since_ = {};
+    differing_.reset();
     size_t index = FindName(pending, common->name()) - pending.data();
     bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
       return FindName(state.pending, common->name())->signature() == common->signature();
@@ -231,7 +230,7 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
   bool expired = std::any_of(ranks.begin(), ranks.end(),
                              [](const RankState& state) { return state.has_expired; });
   if (!expired) return {Decision::Kind::kLookAgain, 0, "", {}};
-  differing_since_ = {};
+  differing_.reset();
   return {Decision::Kind::kFail,
           0,
           DescribeStrangers(transport, ranks, waits_.timeouts.mismatch_seconds),
@@ -239,10 +238,9 @@ Decision Negotiation::Compare(Transport& transport, const std::vector<RequestKey
 }
 
 bool Negotiation::HasExpired() {
-  auto now = std::chrono::steady_clock::now();
-  if (differing_since_ == std::chrono::steady_clock::time_point{}) differing_since_ = now;
-  return std::chrono::duration<double>(now - differing_since_).count() >
-         waits_.timeouts.mismatch_seconds;
+  const auto now = CountedTime::Clock::now();
+  if (!differing_) differing_.emplace(now);
+  return Seconds(differing_->At(now)) > waits_.timeouts.mismatch_seconds;
 }
 
 void SendShutdownNotice(Transport& transport, ShutdownReason reason) {

@@ -11,14 +11,15 @@
 #define ADASUM_ENGINE_NEGOTIATION_H_
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cc/core/backoff.h"
+#include "cc/core/counted_time.h"
 #include "cc/core/transport.h"
 
 namespace adasum {
@@ -93,8 +94,8 @@ class Negotiation {
   bool HasExpired();
 
   const WaitControl& waits_;
-  // Since when the ranks have had no request in common; the epoch while they have.
-  std::chrono::steady_clock::time_point differing_since_{};
+  // How long the ranks have had no request in common; none while they have.
+  std::optional<CountedTime> differing_;
   // The messages of all ranks, their own too, and how long they are.
   std::vector<char> messages_;
   std::vector<int64_t> message_bytes_;

@@ -136,7 +136,11 @@ void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
   const size_t count = is_none ? 1 : arrays.size();
   const int rank = communicator.world_rank();
   // Its vectors keep their memory from call to call: to take it anew takes as long as a message.
-  thread_local AllreduceTensors tensors{"", "", DType::kFloat32, {}, {{}}, {}};
+  // Taken out meanwhile: a dtype's name may be asked for by Python, which may run the handler of a
+  // signal, and this function in it.
+  thread_local AllreduceTensors kept{"", "", DType::kFloat32, {}, {}, {}};
+  AllreduceTensors tensors = std::move(kept);
+  tensors.inputs.resize(1);
   tensors.name = name;
   tensors.reduction = reduction;
   tensors.shapes.resize(count);
@@ -150,8 +154,11 @@ void AllreduceArrays(Communicator& communicator, const py::tuple& arrays,
   for (size_t i = 0; i < arrays.size(); ++i) Add(rank, arrays[i], i, &tensors);
   CheckApart(rank, tensors);
   ParseOn(rank, [&] { return ReductionSpec::Parse(reduction, "", tensors.dtype); });
-  const NoGil no_gil;
-  AllreduceAndWait(communicator, tensors);
+  {
+    const NoGil no_gil;
+    AllreduceAndWait(communicator, tensors);
+  }
+  kept = std::move(tensors);
 }
 
 }  // namespace adasum

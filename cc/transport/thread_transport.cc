@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cc/core/counted_time.h"
 #include "cc/core/error.h"
 #include "cc/core/numbers.h"
 
@@ -38,13 +39,13 @@ void ThreadHub::AwaitFull(Inbox& inbox, std::unique_lock<std::mutex>& lock, int 
                           bool is_full) {
   // Woken so often to see whether the communicator was closed meanwhile, or the wait interrupted.
   constexpr auto kLook = std::chrono::milliseconds(50);
-  const auto begin = std::chrono::steady_clock::now();
+  CountedTime time(CountedTime::Clock::now());
   while (inbox.from[from].is_full != is_full) {
     waits_.cancellation.ThrowIfCancelled("leaf", from);
     if (IsInterrupted()) throw InterruptedError();
     inbox.changed.wait_for(lock, kLook);
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-    if (inbox.from[from].is_full != is_full && waited.count() > waits_.timeouts.silence_seconds) {
+    const double waited = Seconds(time.At(CountedTime::Clock::now()));
+    if (inbox.from[from].is_full != is_full && waited > waits_.timeouts.silence_seconds) {
       throw Error(ErrorCode::kDeadlineExceeded,
                   "Waited " + InSeconds(waits_.timeouts.silence_seconds) +
                       " for another replica of this process, leaf " + std::to_string(from) +

@@ -81,6 +81,13 @@ TEST(LimitsOfTheProcessHold) {
     CHECK_EQ(HeapBytes(nullptr), int64_t{0});
   });
   InChild([] {
+    // A forked child has the arena as data of its own, and needs as much for what is no tensor.
+    const rlimit data{static_cast<rlim_t>(800 * kMiB), RLIM_INFINITY};
+    CHECK_EQ(setrlimit(RLIMIT_DATA, &data), 0);
+    CHECK_EQ(HeapBytes(nullptr), 200 * kMiB);
+    CHECK_EQ(HeapBytes("64M"), 64 * kMiB);
+  });
+  InChild([] {
     // 400 MiB more than there is.
     int64_t num_pages = 0;
     std::ifstream("/proc/self/statm") >> num_pages;
