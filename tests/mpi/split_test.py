@@ -51,6 +51,15 @@ def test_order_of_the_ranks_is_that_of_the_tree():
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_a_strategy_of_a_group_has_its_ranks_as_workers():
+    world = adasum.world()
+    backwards = world.split(0, key=-world.rank)
+    resolver = adasum.AdasumStrategy(communicator=backwards).cluster_resolver
+    assert (resolver.task_type, resolver.task_id) == ("worker", backwards.rank)
+    names = [f"rank{number}" for number in reversed(range(world.size))]
+    assert resolver.cluster_spec().as_dict() == {"worker": names}
+
+
 def test_none_takes_part_without_a_group():
     world = adasum.world()
     part = world.split(None if world.rank == 0 else 3)

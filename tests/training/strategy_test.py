@@ -36,6 +36,7 @@ def test_replicas_are_numbered_over_all_ranks(num_local):
     replicas = strategy(num_local)
     assert replicas.num_replicas_in_sync == world().size * num_local
     assert replicas.extended._task_id == world().rank  # KerasTuner saves by it
+    assert replicas.cluster_resolver.task_id == world().rank
     assert own_ids(replicas) == [world().rank * num_local + r for r in range(num_local)]
     values = replicas.experimental_distribute_values_from_function(
         lambda context: np.int64(context.replica_id_in_sync_group)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
+from typing_extensions import override
 
 from tf_adasum import keras_hooks
 from tf_adasum.collectives.arguments import checked_group
@@ -19,6 +20,7 @@ from tf_adasum.collectives.refusals import refusal, shown
 from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
+from tf_adasum.distribute.cluster import resolver_of
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
 from tf_adasum.distribute.devices import checked_devices
 from tf_adasum.distribute.divergence import DivergenceCheck
@@ -159,6 +161,19 @@ class AdasumStrategy(tf.distribute.Strategy):
         """The part of each batch that each rank trains on; their sum is 1."""
         own, number = self.extended.batch_share, self.extended.communicator.size
         return [1 / number] * number if own is None else own.shares
+
+    @property
+    @override
+    def cluster_resolver(self) -> tf.distribute.cluster_resolver.ClusterResolver:
+        """Each rank as a worker, whose `task_id` is the rank, as in multi-worker scripts.
+
+        Example:
+            >>> import tf_adasum
+            >>> resolver = tf_adasum.AdasumStrategy().cluster_resolver
+            >>> resolver.task_type, resolver.task_id, resolver.cluster_spec().num_tasks("worker")
+            ('worker', 0, 1)
+        """
+        return resolver_of(self.extended.communicator)
 
     def reduction_plan(self, models) -> ReductionPlan:
         """Returns, and prints on rank 0, which trainable variable gets which reduction.
