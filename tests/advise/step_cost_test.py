@@ -171,6 +171,19 @@ def test_which_rate_is_what_was_measured(optimizer, mode, expected):
     assert choices.is_delta(model) is (mode == "delta")
 
 
+def test_a_model_that_keeps_wrapped_optimizers_is_known_by_them():
+    """As a GAN does: `compile()` without arguments leaves it Keras' default, which is not used."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile()
+    assert choices.describe(model) == "RMSprop, not wrapped"
+    model.d_optimizer = adasum.wrap(keras.optimizers.SGD(0.1), "gradient")
+    model.g_optimizer = adasum.wrap(keras.optimizers.SGD(0.1), "gradient")
+    assert choices.describe(model) == "SGD, gradient mode"
+    assert choices.rate_for(8, model) == "x1"
+    assert not choices.is_delta(model)
+    assert not choices.finds_changes(model)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "settings", "expected"),
     [

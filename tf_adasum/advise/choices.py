@@ -8,7 +8,7 @@ import keras
 
 from tf_adasum.advise.noise import Combined, wasted_epochs
 from tf_adasum.distribute.own_variables import parts_of
-from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of
+from tf_adasum.keras_hooks.steps.model_optimizers import optimizers_of, wrapped_optimizers_of
 from tf_adasum.optimizers.exchanges import DeltaExchange
 from tf_adasum.optimizers.handed_changes import hands_changes
 from tf_adasum.optimizers.mixin import class_before_wrap
@@ -71,7 +71,7 @@ def rate_for(ranks: int, model: keras.Model) -> str:
         ranks: N, or all replicas of all ranks where a rank has several.
         model: whose optimizer it is; other ones than SGD are taken for Adam.
     """
-    if ranks == 1 or isinstance(optimizers_of(model)[0], keras.optimizers.SGD):
+    if ranks == 1 or isinstance(_optimizer_of(model), keras.optimizers.SGD):
         return "x1"
     times = max(1.0, min(ranks, _MOST_MEASURED) / 2)
     if is_delta(model):
@@ -81,13 +81,13 @@ def rate_for(ranks: int, model: keras.Model) -> str:
 
 def is_delta(model: keras.Model) -> bool:
     """Whether changes of the weights are exchanged, as `wrap` does without being told."""
-    parts = parts_of(optimizers_of(model)[0])
+    parts = parts_of(_optimizer_of(model))
     return parts is None or parts.exchange.has_own_slots
 
 
 def finds_changes(model: keras.Model) -> bool:
     """Whether these changes are found as differences, as the optimizer does not hand them over."""
-    first = optimizers_of(model)[0]
+    first = _optimizer_of(model)
     parts = parts_of(first)
     takes_changes = parts is None or isinstance(parts.exchange, DeltaExchange)
     return is_delta(model) and not (takes_changes and hands_changes(class_before_wrap(first)))
@@ -95,7 +95,12 @@ def finds_changes(model: keras.Model) -> bool:
 
 def describe(model: keras.Model) -> str:
     """The optimizer's class and mode."""
-    first = optimizers_of(model)[0]
+    first = _optimizer_of(model)
     if parts_of(first) is None:
         return f"{type(first).__name__}, not wrapped"
     return f"{class_before_wrap(first).__name__}, {'delta' if is_delta(model) else 'gradient'} mode"
+
+
+def _optimizer_of(model: keras.Model) -> keras.optimizers.Optimizer:
+    """The first that is wrapped: a GAN's compiled one is Keras' default, which takes no step."""
+    return [*wrapped_optimizers_of(model), *optimizers_of(model)][0]
