@@ -105,6 +105,15 @@ def test_a_plot_that_cannot_be_written_is_refused_before(tmp_path, capsys, own_p
     assert said.err.endswith(f"can be written. Received: {str(plot)!r}\n")
 
 
+def test_a_plot_without_matplotlib_is_refused_before(tmp_path, capsys, monkeypatch, own_process):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    (tmp_path / "train.py").write_text("print('started')")
+    assert program.main([f"--plot={tmp_path / 'plot.png'}", str(tmp_path / "train.py")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("for a plot. Received: none. Run: pip install matplotlib\n")
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [

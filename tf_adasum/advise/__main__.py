@@ -21,6 +21,7 @@ from adasumrun import argument_types, job
 from tf_adasum import keras_hooks
 from tf_adasum.advise.advise import advise
 from tf_adasum.advise.hosts import Hosts, checked_hosts
+from tf_adasum.advise.plot import check_matplotlib
 from tf_adasum.advise.refusal import NoAdviceError
 from tf_adasum.collectives.communicator import rank
 from tf_adasum.keras_hooks.fit import first_fit
@@ -42,7 +43,8 @@ def main(argv: list[str]) -> int:
         checked_hosts(_hosts(options))
         if options.plot and job.speaks():
             argument_types.file_to_write(options.plot)
-    except (ValueError, argparse.ArgumentTypeError) as error:
+            check_matplotlib()
+    except (ValueError, argparse.ArgumentTypeError, ImportError) as error:
         _say(str(error))
         return 1
     keras_hooks.install()  # before the hook of fit, which so lies around theirs

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tf_adasum.advise.advice import Advice
+
+
+def check_matplotlib() -> None:
+    """Raises ImportError where there is no matplotlib, without importing it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError(
+            "Expected matplotlib for a plot. Received: none. Run: pip install matplotlib"
+        )
 
 
 def draw(advice: Advice, path: str) -> None:
@@ -17,12 +26,9 @@ def draw(advice: Advice, path: str) -> None:
 
 def figure_of(advice: Advice) -> Figure:
     """Returns matplotlib's figure of it; raises ImportError where there is no matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "Expected matplotlib for a plot. Received: none. Run: pip install matplotlib"
-        ) from error
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
     ranks = [row.ranks for row in advice.rows]
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     times, efficiencies, noise = figure.subplots(1, 3)
