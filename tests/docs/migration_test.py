@@ -1,7 +1,11 @@
-"""The scripts of docs/horovod.md run as printed, on two real ranks; its names say what is here."""
+"""The scripts of docs/horovod.md and docs/multi_worker.md run as printed, on two real ranks.
+
+Horovod's names say what is here.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,8 +15,7 @@ import tf_adasum as adasum
 from tests import programs
 from tf_adasum import horovod_names
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs/horovod.md").read_text()
-SCRIPTS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 LIMIT_SECONDS = 200
 # Makes no strategy; the second model's step and the third's optimizer could exchange by themselves.
 LONE = """
@@ -39,16 +42,37 @@ for name, kind, optimizer in (
 """
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=["fit", "tape"])
-def test_script_runs_on_two_ranks(script, tmp_path):
-    (tmp_path / "train.py").write_text(script)
-    command = [*programs.ADASUMRUN, "-np", "2", str(tmp_path / "train.py")]
-    done = programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1")
+def _scripts(page):
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+def _trained(script, folder, **variables):
+    """What two ranks print, whose loss has fallen and whose weights are equal."""
+    (folder / "train.py").write_text(script)
+    command = [*programs.ADASUMRUN, "-np", "2", str(folder / "train.py")]
+    done = programs.run(command, LIMIT_SECONDS, CUDA_VISIBLE_DEVICES="-1", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     losses = [float(value) for value in re.findall(r"loss: ([\d.]+)", done.stdout)]
     assert len(losses) == 5 and losses[-1] < losses[0] / 4
     first, second = re.findall(r"weights (\S+)", done.stdout)
     assert first == second
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", _scripts("horovod.md"), ids=["fit", "tape"])
+def test_script_of_horovod_runs(script, tmp_path):
+    _trained(script, tmp_path)
+
+
+def test_script_of_multi_worker_runs_whatever_tf_config_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    elsewhere = {"worker": [f"nowhere{number}:1234" for number in range(3)]}
+    left_over = {"cluster": elsewhere, "task": {"type": "worker", "index": 2}}
+    (script,) = _scripts("multi_worker.md")
+    said = _trained(script, tmp_path, TF_CONFIG=json.dumps(left_over))
+    assert sorted(re.findall(r"worker \d of \d", said)) == ["worker 0 of 2", "worker 1 of 2"]
+    files = [path.name for path in (tmp_path / "saved").rglob("*") if path.is_file()]
+    assert files == ["model.keras"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
