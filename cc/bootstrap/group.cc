@@ -81,9 +81,12 @@ class MpiGroup : public Group {
   MpiGroup(std::shared_ptr<MpiWorld> world, const std::vector<Member>& members,
            const CommunicatorOptions& options)
       : Group(options), world_(std::move(world)) {
+    const auto self = std::find_if(members.begin(), members.end(), [&](const Member& member) {
+      return member.world_rank == world_->rank();
+    });
     std::vector<MpiTransport::Member> receivers;
     for (const Member& member : members) {
-      receivers.push_back({member.world_rank, member.context});
+      receivers.push_back({member.world_rank, member.context, member.host == self->host});
       world_ranks_.push_back(member.world_rank);
     }
     number_at_first_ = members.front().context;
@@ -153,7 +156,7 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   // The first one in a new world, and so the same on all ranks.
   const int context = world->contexts().Take();
   std::vector<MpiTransport::Member> everyone;
-  for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context});
+  for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context, false});
   const Settings settings;
   WaitControl waits;
   waits.timeouts = settings.options.timeouts;

@@ -102,9 +102,12 @@ int MpiTransport::LeaveTag(int receiver) const {
   return TagOf(members_[receiver].context, kLeaveLane);
 }
 
-void MpiTransport::Post(const Recv& recv, int64_t part_bytes,
-                        std::vector<MPI_Request>* requests) const {
-  ForEachPart(recv.num_bytes, part_bytes, [&](int64_t offset, int count) {
+int64_t MpiTransport::PartBytes(int peer, bool is_ahead) const {
+  return is_ahead && !members_[peer].is_on_host ? kEagerBytes : kMostBytes;
+}
+
+void MpiTransport::Post(const Recv& recv, bool is_ahead, std::vector<MPI_Request>* requests) const {
+  ForEachPart(recv.num_bytes, PartBytes(recv.peer, is_ahead), [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Irecv(static_cast<char*>(recv.bytes) + offset, count, MPI_BYTE,
                        members_[recv.peer].world_rank, Tag(rank_, recv.lane), world_->comm(),
@@ -113,9 +116,8 @@ void MpiTransport::Post(const Recv& recv, int64_t part_bytes,
   });
 }
 
-void MpiTransport::Post(const Send& send, int64_t part_bytes,
-                        std::vector<MPI_Request>* requests) const {
-  ForEachPart(send.num_bytes, part_bytes, [&](int64_t offset, int count) {
+void MpiTransport::Post(const Send& send, bool is_ahead, std::vector<MPI_Request>* requests) const {
+  ForEachPart(send.num_bytes, PartBytes(send.peer, is_ahead), [&](int64_t offset, int count) {
     requests->push_back(MPI_REQUEST_NULL);
     CheckMpi(MPI_Isend(static_cast<const char*>(send.bytes) + offset, count, MPI_BYTE,
                        members_[send.peer].world_rank, Tag(send.peer, send.lane), world_->comm(),
@@ -130,7 +132,7 @@ std::unique_ptr<char[]> MpiTransport::Pending::OwnOf(int64_t num_bytes, Memory m
 }
 
 MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const Recv& recv,
-                               Memory memory, int64_t part_bytes)
+                               Memory memory, bool is_ahead)
     : transport_(transport),
       recv_(recv),
       sent_(OwnOf(send.num_bytes, memory)),
@@ -140,9 +142,9 @@ MpiTransport::Pending::Pending(MpiTransport* transport, const Send& send, const 
   if (sent_) posted_send.bytes = std::memcpy(sent_.get(), send.bytes, send.num_bytes);
   if (received_) posted_recv.bytes = received_.get();
   try {
-    transport->Post(posted_recv, part_bytes, &requests_);
+    transport->Post(posted_recv, is_ahead, &requests_);
     num_receives_ = requests_.size();
-    transport->Post(posted_send, part_bytes, &requests_);
+    transport->Post(posted_send, is_ahead, &requests_);
   } catch (...) {
     GiveUp();  // what was posted before
     throw;
@@ -198,7 +200,7 @@ bool MpiTransport::HasArrived() {
 }
 
 void MpiTransport::Post(const Send& send, const Recv& recv) {
-  posted_.emplace_back(this, send, recv, Memory::kCallers, kEagerBytes);
+  posted_.emplace_back(this, send, recv, Memory::kCallers, /*is_ahead=*/true);
 }
 
 class MpiTransport::Started : public Transfer {

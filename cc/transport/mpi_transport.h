@@ -20,6 +20,7 @@ class MpiTransport : public Transport {
   struct Member {
     int world_rank;
     int context;
+    bool is_on_host = false;  // of this process
   };
   // `members` are in group order, this process included; its context was taken from the world's
   // contexts, and Conclude gives it back unless something is under way. MPI is handed device memory
@@ -55,10 +56,10 @@ class MpiTransport : public Transport {
 
   // MPI counts in int.
   static constexpr int64_t kMostBytes = int64_t{1} << 30;
-  // How long the parts are of what is posted ahead: Open MPI sends 64 KiB over TCP, header
-  // included, without asking the receiver first (btl_tcp_eager_limit), and such messages end in the
-  // order they were sent in. The end of a longer one is told by a message that waits behind the
-  // data of all.
+  // How long the parts are of what is posted ahead for other hosts: Open MPI sends 64 KiB over TCP,
+  // header included, without asking the receiver first (btl_tcp_eager_limit), and such messages end
+  // in the order they were sent in. The end of a longer one is told by a message that waits behind
+  // the data of all. On one host each part would be asked for, and MPI looks at thousands of them.
   static constexpr int64_t kEagerBytes = int64_t{60} << 10;
 
   // Where MPI finds a message: up to kOwnBytes in memory of this transport's own, or where the
@@ -68,9 +69,8 @@ class MpiTransport : public Transport {
   // One message each way, under way; for waiting on several transports at once.
   class Pending {
    public:
-    // Both ways go in parts of up to `part_bytes`.
     Pending(MpiTransport* transport, const Send& send, const Recv& recv, Memory memory,
-            int64_t part_bytes = kMostBytes);
+            bool is_ahead = false);
     // Gives up what is not done: only when the communicator is given up with it.
     ~Pending();
     Pending(const Pending&) = delete;
@@ -102,8 +102,10 @@ class MpiTransport : public Transport {
   // Of a message that rank `receiver` of the group gets.
   int Tag(int receiver, int lane) const;
   int LeaveTag(int receiver) const;
-  void Post(const Send& send, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
-  void Post(const Recv& recv, int64_t part_bytes, std::vector<MPI_Request>* requests) const;
+  // How long the parts are of messages between this rank and a peer.
+  int64_t PartBytes(int peer, bool is_ahead) const;
+  void Post(const Send& send, bool is_ahead, std::vector<MPI_Request>* requests) const;
+  void Post(const Recv& recv, bool is_ahead, std::vector<MPI_Request>* requests) const;
 
   std::shared_ptr<MpiWorld> world_;
   std::vector<Member> members_;

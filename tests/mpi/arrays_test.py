@@ -1,6 +1,7 @@
 """allreduce_arrays on real ranks, against the NumPy reference and against allreduce, bit by bit."""
 
 import functools
+import signal
 from contextlib import nullcontext
 
 import ml_dtypes
@@ -145,3 +146,27 @@ def test_ranks_that_differ_are_told_so():
         adasum.allreduce_arrays(array)
     assert (array == 5.0).all()
     adasum.allreduce_arrays(np.ones(1))  # still usable
+
+
+def test_a_signals_handler_may_reduce_meanwhile():
+    """NumPy may run one where it is asked for a dtype's name; arrays of other numbers then come."""
+    alone = adasum.world().split(color=adasum.rank())
+    num_handled = 0
+
+    def handle(*_):
+        nonlocal num_handled
+        array = np.ones(3, np.float32)
+        adasum.allreduce_arrays(array, "mean", communicator=alone)
+        num_handled += 1
+
+    arrays = [np.full(5, i, ml_dtypes.bfloat16) for i in range(300)]
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0005)
+    try:
+        while num_handled < 200:
+            adasum.allreduce_arrays(arrays, "mean", communicator=alone)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    for i, array in enumerate(arrays):
+        np.testing.assert_array_equal(array, np.full(5, i, ml_dtypes.bfloat16))
