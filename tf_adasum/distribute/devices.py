@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_adasum.collectives.communicator import Communicator
 from tf_adasum.collectives.refusals import refusal, shown
 
 
@@ -31,6 +32,16 @@ def checked_devices(devices: Any) -> list[str]:
     expected = f"a list of devices, each of them once, among {', '.join(there)}"
     advice = "Pass None for this process's own, or make more by set_logical_device_configuration."
     raise ValueError(refusal(expected, shown(devices), advice))
+
+
+def own_devices(communicator: Communicator) -> list[str]:
+    """Returns all GPUs; one of them where the host has several ranks; the CPU without any."""
+    gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+    if not gpus:
+        return ["CPU:0"]
+    if communicator.local_size > 1:
+        return [gpus[communicator.local_rank % len(gpus)]]
+    return gpus
 
 
 def _in_full(name: Any) -> str:

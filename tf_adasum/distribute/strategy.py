@@ -22,7 +22,7 @@ from tf_adasum.distribute.batch_share import BatchShare
 from tf_adasum.distribute.bucketing import DEFAULT_BUCKET_BYTES
 from tf_adasum.distribute.cluster import resolver_of
 from tf_adasum.distribute.cross_device_ops import AdasumCrossDeviceOps
-from tf_adasum.distribute.devices import checked_devices
+from tf_adasum.distribute.devices import checked_devices, own_devices
 from tf_adasum.distribute.divergence import DivergenceCheck
 from tf_adasum.distribute.encoded_plan import with_codecs
 from tf_adasum.distribute.equal_weights import EqualWeights
@@ -128,7 +128,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         check_stages("adasum", local_reduction)
         bucket_bytes = checked_int("bucket_bytes", bucket_bytes, 1, 2**63 - 1)
         check_every = checked_int("check_every", check_every, 0, NO_LIMIT)
-        devices = _local_devices(communicator) if devices is None else checked_devices(devices)
+        devices = own_devices(communicator) if devices is None else checked_devices(devices)
         self.reduction_policy = ReductionPolicy(reductions)
         batch_share = resolved(batch_share, communicator)
         self._decided: dict[str, tuple[str, str]] = {}
@@ -272,15 +272,6 @@ def _described(variable) -> tuple[str, tuple[int, ...], str]:
     path = variable.path if is_keras else variable.name.split(":")[0]
     dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
     return path, tuple(variable.shape), dtype
-
-
-def _local_devices(communicator) -> list[str]:
-    gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
-    if not gpus:
-        return ["CPU:0"]
-    if communicator.local_size > 1:
-        return [gpus[communicator.local_rank % len(gpus)]]
-    return gpus
 
 
 def _tell_unlike(
