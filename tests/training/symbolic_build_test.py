@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import pytest
@@ -35,13 +37,19 @@ class CalledByItsStep(CalledWithPairs):
         return {"error": loss}
 
 
-@pytest.mark.parametrize("num_local", LOCAL)
-def test_a_model_that_only_its_own_step_can_call(num_local):
+def _made(make: Callable[[], keras.Model], num_local: int, **options) -> tuple[keras.Model, int]:
+    """A compiled model, and the number of its replicas."""
     replicas = strategy(num_local)
     with replicas.scope():
-        model = CalledByItsStep()
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)))
-    x, y = examples(8 * replicas.num_replicas_in_sync)
+        model = make()
+        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)), **options)
+    return model, replicas.num_replicas_in_sync
+
+
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_a_model_that_only_its_own_step_can_call(num_local):
+    model, number = _made(CalledByItsStep, num_local)
+    x, y = examples(8 * number)
     errors = model.fit(x, y, len(x) // 2, epochs=4, verbose=0).history["error"]
     assert errors[-1] < errors[0]
     assert_equal_on_ranks(model.trainable_variables)
@@ -57,11 +65,8 @@ class EvaluatedByItsStep(CalledWithPairs):
 
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_a_model_that_is_evaluated_as_only_its_own_step_can_call_it(num_local):
-    replicas = strategy(num_local)
-    with replicas.scope():
-        model = EvaluatedByItsStep()
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)))
-    x, y = examples(4 * replicas.num_replicas_in_sync)
+    model, number = _made(EvaluatedByItsStep, num_local)
+    x, y = examples(4 * number)
     logs = model.evaluate(x, y, len(x), verbose=0, return_dict=True)
     assert_equal_on_ranks(model.trainable_variables)
     wanted = np.mean(np.square(model([x, 2 * x]).numpy() - y))
@@ -69,11 +74,8 @@ def test_a_model_that_is_evaluated_as_only_its_own_step_can_call_it(num_local):
 
 
 def test_a_model_that_nobody_calls_rightly_is_told_as_keras_does():
-    replicas = strategy(1)
-    with replicas.scope():
-        model = CalledWithPairs()
-        model.compile(tf_adasum.wrap(keras.optimizers.SGD(0.05)), "mse")
-    x, y = examples(8 * replicas.num_replicas_in_sync)
+    model, number = _made(CalledWithPairs, 1, loss="mse")
+    x, y = examples(8 * number)
     with pytest.raises(RuntimeError, match="Unable to automatically build the model"):
         model.fit(x, y, len(x), verbose=0)
 
