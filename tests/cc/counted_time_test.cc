@@ -53,14 +53,17 @@ int StatusOfStopped(seconds limit, const std::function<void(Shared*)>& body) {
     body(shared);
     _exit(NumFailures() > 0);
   }
-  while (!shared->waits) std::this_thread::sleep_for(milliseconds(1));
+  int status = -1;
+  while (!shared->waits) {
+    if (waitpid(process, &status, WNOHANG) != 0) return status;  // it has ended
+    std::this_thread::sleep_for(milliseconds(1));
+  }
   std::this_thread::sleep_for(milliseconds(20));
   kill(process, SIGSTOP);
   std::this_thread::sleep_for(limit + seconds(1));
   kill(process, SIGCONT);
   std::this_thread::sleep_for(milliseconds(200));
   shared->is_there = true;
-  int status = -1;
   waitpid(process, &status, 0);
   munmap(memory, sizeof(Shared));
   return status;

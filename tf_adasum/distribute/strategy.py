@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import weakref
@@ -162,7 +163,7 @@ class AdasumStrategy(tf.distribute.Strategy):
         own, number = self.extended.batch_share, self.extended.communicator.size
         return [1 / number] * number if own is None else own.shares
 
-    @property
+    @functools.cached_property
     @override
     def cluster_resolver(self) -> tf.distribute.cluster_resolver.ClusterResolver:
         """Each rank as a worker, whose `task_id` is the rank, as in multi-worker scripts.

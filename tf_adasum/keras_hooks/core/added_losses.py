@@ -32,7 +32,8 @@ def install() -> None:
 def of_replica(layer: keras.Layer) -> Iterator[None]:
     """Inside, `layer._losses` and `layer._loss_ids` are this replica's; nothing may exchange."""
     context = replica_context_with_peers()
-    number = 0 if context is None else local_replica(context)
+    is_single = context is None or len(context.strategy.extended.worker_devices) == 1
+    number = 0 if is_single else local_replica(context)
     if number == 0:  # has what Keras made
         yield
         return

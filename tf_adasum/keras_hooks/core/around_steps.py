@@ -19,7 +19,8 @@ StepFunction = Callable[[Any], Any]
 def run_steps_by(run: Callable[[keras.Model, StepFunction, Any], Any]) -> None:
     """Lets `run(model, step, data)` take the place of each `step(data)` of a model.
 
-    What was put around first is inside of what is put around later.
+    What was put around first is outermost, and gets the data first. A hook to which it matters
+    which function is made, or whose step is a `tf.function`, wraps `_make_function` by itself.
 
     Args:
         run: calls the step once, in each replica, with the replica's data or what stands for them,

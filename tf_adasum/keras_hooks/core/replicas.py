@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tf_adasum.keras_hooks.core.guard import require_reads
 from tf_adasum.keras_hooks.core.hooked_extended import HookedExtended
+
+require_reads(tf.distribute.ReplicaContext, "__init__", "_replica_id_in_sync_group")
 
 
 def local_replica(context: tf.distribute.ReplicaContext) -> int:
     """Returns the number of a context's replica among those of its process."""
-    number = int(tf.get_static_value(context.replica_id_in_sync_group))
+    # Not the property, which makes a tensor in the graph each time that it is read.
+    number = int(tf.get_static_value(context._replica_id_in_sync_group))
     return context.strategy.extended._get_local_replica_id(number)
 
 

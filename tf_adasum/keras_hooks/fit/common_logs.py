@@ -90,10 +90,10 @@ def _read(value):
 
 
 def _averaged(logs, call: calls.Call):
-    """The logs with the ranks' mean of each number that all have, of one shape.
+    """The logs with the ranks' mean of each number that has one shape on all of them.
 
-    What a rank lacks, or has in another shape, as a value for each row of the last batch, stays
-    the rank's own.
+    What has another shape on a rank, as a value for each row of the last batch, stays the rank's
+    own.
     """
     leaves = [(str(path), leaf) for path, leaf in keras.tree.flatten_with_path(logs)]
     numbers = {path: _number(leaf) for path, leaf in leaves}

@@ -67,7 +67,7 @@ def read(model: keras.Model, call: str, logs: dict, communicator: Communicator |
     is_read = np.array([metric is not None for metric in metrics], np.int32)
     if communicator is not None:
         # A step may return another thing on another rank, and a metric is read by all or by none.
-        communicator.allreduce_arrays([is_read], "min", f"which logs of {call} are metrics'")
+        communicator.allreduce_arrays([is_read], "min", f"which logs of {call} are of metrics")
     values = [value for _, value in flat]
     for i in np.flatnonzero(is_read):
         path, metric = flat[i][0], metrics[i]
