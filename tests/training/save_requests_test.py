@@ -164,13 +164,16 @@ class _Fail(keras.callbacks.Callback):
         raise ConnectionError("of the program's own")
 
 
-def test_a_request_is_passed_on_where_fit_ends_by_an_exception(monkeypatch):
+def test_a_request_is_passed_on_where_fit_ends_by_an_exception(monkeypatch, caplog):
+    """The exception is told before the process ends."""
     passed = []
     monkeypatch.setattr(os, "kill", lambda process, number: passed.append((process, number)))
     model, data = begun(LOCAL[-1], adam)
     with pytest.raises(ConnectionError):
         model.fit(**data, verbose=0, callbacks=[_Fail(), backup(shared_path("backup"))])
     assert passed == [(os.getpid(), signal.SIGTERM)]
+    assert "SIGTERM ends this process, whose fit has failed:" in caplog.text
+    assert "ConnectionError: of the program's own" in caplog.text
 
 
 def test_a_rank_of_adasumrun_hears_what_is_sent_to_all_processes():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -13,6 +15,8 @@ import numpy as np
 
 from adasumrun import requests
 from tf_adasum.collectives.communicator import Communicator
+
+_log = logging.getLogger("tf_adasum")
 
 # About how long a request waits until the ranks ask each other: a message a second costs nothing.
 _SECONDS_BETWEEN = 1.0
@@ -105,8 +109,16 @@ class SaveRequests:
         return asked
 
     def pass_on(self) -> None:
-        """Lets this process end by what asked it to when nobody hears it any more, if it was."""
-        if self._mine == Asked.BACK_UP_AND_END and signal.getsignal(self._number) is signal.SIG_DFL:
+        """Lets this process end by what asked it to when nobody hears it any more, if it was.
+
+        The exception that ends `fit`, if one does, is logged: nobody would see it any more.
+        """
+        if self._mine != Asked.BACK_UP_AND_END:
+            return
+        if signal.getsignal(self._number) is signal.SIG_DFL:
+            name = signal.Signals(self._number).name
+            if (error := sys.exc_info()[1]) is not None:
+                _log.error("%s ends this process, whose fit has failed:", name, exc_info=error)
             os.kill(os.getpid(), self._number)
 
     def _ask(self) -> Asked:
