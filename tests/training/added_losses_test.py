@@ -50,9 +50,7 @@ ORDERS = {
     "behind": (_normalized, _small),
     "both": (_small, _normalized, _small),
     "statistic": (_small, Seen),
-    "alone": (_small, _small),
 }
-JIT = {"jit_compile": True}  # with none that exchanges, the call of the model is compiled
 
 
 def _made(optimizer, makers, **options) -> keras.Model:
@@ -66,7 +64,7 @@ def _made(optimizer, makers, **options) -> keras.Model:
 
 @pytest.mark.parametrize(
     ("order", "options"),
-    [*((order, {}) for order in ORDERS), ("both", {"run_eagerly": True}), ("alone", JIT)],
+    [*((order, {}) for order in ORDERS), ("both", {"run_eagerly": True})],
 )
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_each_replica_has_the_losses_that_it_has_added(num_local, order, options):
