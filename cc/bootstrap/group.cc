@@ -156,7 +156,7 @@ std::shared_ptr<Group> MakeMpiGroup(int fortran_handle) {
   // The first one in a new world, and so the same on all ranks.
   const int context = world->contexts().Take();
   std::vector<MpiTransport::Member> everyone;
-  for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context, false});
+  for (int rank = 0; rank < world->size(); ++rank) everyone.push_back({rank, context});
   const Settings settings;
   WaitControl waits;
   waits.timeouts = settings.options.timeouts;

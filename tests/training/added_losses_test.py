@@ -31,7 +31,7 @@ class Seen(keras.layers.Layer):
 class Small(keras.layers.Dense):
     """Adds a loss that grows with its outputs."""
 
-    def call(self, inputs, training=False):
+    def call(self, inputs):
         outputs = super().call(inputs)
         self.add_loss(keras.ops.mean(outputs**2))
         return outputs
@@ -50,7 +50,9 @@ ORDERS = {
     "behind": (_normalized, _small),
     "both": (_small, _normalized, _small),
     "statistic": (_small, Seen),
+    "alone": (_small, _small),
 }
+JIT = {"jit_compile": True}  # with none that exchanges, the call of the model is compiled
 
 
 def _made(optimizer, makers, **options) -> keras.Model:
@@ -64,7 +66,7 @@ def _made(optimizer, makers, **options) -> keras.Model:
 
 @pytest.mark.parametrize(
     ("order", "options"),
-    [*((order, {}) for order in ORDERS), ("both", {"run_eagerly": True})],
+    [*((order, {}) for order in ORDERS), ("both", {"run_eagerly": True}), ("alone", JIT)],
 )
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_each_replica_has_the_losses_that_it_has_added(num_local, order, options):
