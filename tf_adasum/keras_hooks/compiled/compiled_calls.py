@@ -15,11 +15,9 @@ from keras.src import backend
 
 from tf_adasum.keras_hooks.compiled import compiled_passes
 from tf_adasum.keras_hooks.core import added_losses
-from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.guard import require_hooks
 
 require_hooks(keras.Model, "__call__", "_flatten_layers")
-require_hooks(keras.Layer, "_get_own_losses")
-require_reads(keras.Layer, "_get_own_losses", "_losses")
 require_hooks(backend, "get_keras_mask", "set_keras_mask")
 
 
@@ -57,13 +55,12 @@ def run(model: keras.Model, function: Callable[[], tuple[Any, Any]]) -> tuple[An
     def traced():
         outputs, others = function()
         masks = [backend.get_keras_mask(output) for output in keras.tree.flatten(outputs)]
-        return outputs, others, masks, [each._get_own_losses() for each in model._flatten_layers()]
+        return outputs, others, masks, [added_losses.of(layer) for layer in model._flatten_layers()]
 
     outputs, others, masks, losses = compiled_passes.run(traced)
     for output, mask in zip(keras.tree.flatten(outputs), masks, strict=True):
         if mask is not None:
             backend.set_keras_mask(output, mask)
     for layer, own in zip(model._flatten_layers(), losses, strict=True):
-        with added_losses.of_replica(layer):
-            layer._losses[:] = own
+        added_losses.replace(layer, own)
     return outputs, others

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 
@@ -18,6 +18,7 @@ from tf_adasum.keras_hooks.core.replicas import local_replica, replica_context_w
 
 require_hooks(keras.Layer, "add_loss", "_clear_losses", "_get_own_losses")
 require_reads(keras.Layer, "_clear_losses", "_loss_ids", "_losses")
+require_reads(keras.Layer, "_get_own_losses", "_losses")
 
 _OF_REPLICAS = "_adasum_losses"
 
@@ -25,11 +26,22 @@ _OF_REPLICAS = "_adasum_losses"
 def install() -> None:
     """Lets what layers keep of losses be of the replica that asks."""
     for name in ("add_loss", "_clear_losses", "_get_own_losses"):
-        setattr(keras.Layer, name, _of_replica(getattr(keras.Layer, name)))
+        setattr(keras.Layer, name, _with_lists_of_replica(getattr(keras.Layer, name)))
+
+
+def of(layer: keras.Layer) -> list:
+    """Returns what the layer itself has added for this replica."""
+    return layer._get_own_losses()
+
+
+def replace(layer: keras.Layer, losses: Iterable) -> None:
+    """Puts losses in the place of what the layer itself has added for this replica."""
+    with _lists_of_replica(layer):
+        layer._losses[:] = losses
 
 
 @contextlib.contextmanager
-def of_replica(layer: keras.Layer) -> Iterator[None]:
+def _lists_of_replica(layer: keras.Layer) -> Iterator[None]:
     """Inside, `layer._losses` and `layer._loss_ids` are this replica's; nothing may exchange."""
     context = replica_context_with_peers()
     is_single = context is None or len(context.strategy.extended.worker_devices) == 1
@@ -47,10 +59,10 @@ def of_replica(layer: keras.Layer) -> Iterator[None]:
         kept.update(before)
 
 
-def _of_replica(method: Callable) -> Callable:
+def _with_lists_of_replica(method: Callable) -> Callable:
     @functools.wraps(method)
     def call(self, *args, **kwargs):
-        with of_replica(self):
+        with _lists_of_replica(self):
             return method(self, *args, **kwargs)
 
     return call
