@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from adasumrun import job, process_tree
+from adasumrun.counted_time import CountedTime
 
 # Of a thread that a rank has while it starts MPI (cc/bootstrap/start_limit.cc).
 _STARTS_MPI = b"adasum_start\n"
@@ -34,14 +35,14 @@ class RankWatch:
         self._silence_seconds = silence_seconds
         self._next = time.monotonic() + _LOOK_EVERY_SECONDS
         self._suspected = ""
-        self._stopped: dict[int, float] = {}  # since when
+        self._time = CountedTime(most=2 * _LOOK_EVERY_SECONDS)
+        self._stopped: dict[int, float] = {}  # since when, by self._time
 
     def why(self) -> str:
         """Returns why the job is to be ended; empty if nothing is known."""
-        now = time.monotonic()
-        if now < self._next:
+        if time.monotonic() < self._next:
             return ""
-        self._next = now + _LOOK_EVERY_SECONDS
+        self._next, now = time.monotonic() + _LOOK_EVERY_SECONDS, self._time.seconds()
         found = ((process, process_tree.environment(process)) for process in self._below())
         ranks = {process: each for process, each in found if job.rank(each) is not None}
         waiting = waiting_in_vain(ranks)

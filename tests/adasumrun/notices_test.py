@@ -4,10 +4,11 @@ import os
 import socket
 import subprocess
 import sys
+import types
 
 import pytest
 
-from adasumrun import process_tree, rank_output, rank_watch
+from adasumrun import counted_time, process_tree, rank_output, rank_watch
 from adasumrun.notices import ENDS_JOB, LOST_HOST, Finder, Notices
 from tests import programs
 
@@ -143,6 +144,13 @@ def test_ranks_of_this_host_are_counted(size, lacks):
         rank.kill()
         rank.wait(LIMIT_SECONDS)
     assert rank_watch.lacks_rank(os.getpid())
+
+
+def test_the_time_in_which_a_process_was_stopped_is_no_wait(monkeypatch):
+    times = iter([10.0, 10.5, 3610.5, 3611.0])
+    monkeypatch.setattr(counted_time, "time", types.SimpleNamespace(monotonic=times.__next__))
+    waited = counted_time.CountedTime()
+    assert [waited.seconds() for _ in range(3)] == [0.5, 1.5, 2.0]
 
 
 def _run(*arguments):

@@ -163,6 +163,17 @@ def test_a_handler_of_c_code_stays(tmp_path):
         assert "test_a_handler_of_c_code_stays" in stacks.read()
 
 
+def test_no_backup_on_a_signal_that_c_code_catches_is_told(caplog):
+    with open(os.devnull, "w") as nowhere:
+        faulthandler.register(signal.SIGTERM, file=nowhere)
+        try:
+            model, data = begun(LOCAL[-1], adam)
+            model.fit(**data, verbose=0, callbacks=[backup(shared_path("backup"))])
+        finally:
+            faulthandler.unregister(signal.SIGTERM)
+    assert "C code catches SIGTERM: no backup is made on it" in caplog.text
+
+
 class _Fail(keras.callbacks.Callback):
     stops_nothing = True
 

@@ -69,10 +69,12 @@ class SaveRequests:
     def start(self) -> None:
         """Begins to hear; what the program hears by handlers of its own is left to it."""
         for number, asked in heard_signals().items():
+            if signal.getsignal(number) is not signal.SIG_DFL:
+                continue
             # What C code has set, as faulthandler does, Python does not know.
-            if requests.catches(os.getpid(), number) or (
-                signal.getsignal(number) is not signal.SIG_DFL
-            ):
+            if requests.catches(os.getpid(), number):
+                if asked == Asked.BACK_UP_AND_END:
+                    _log.warning("C code catches %s: no backup is made on it", number.name)
                 continue
             note = self._note(asked)
             try:

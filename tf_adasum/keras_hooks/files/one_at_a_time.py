@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from adasumrun.counted_time import CountedTime
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.files import wait_limit
 
@@ -61,14 +62,13 @@ _held = _Held()
 
 
 def _take(descriptor: int, path: str) -> None:
-    seconds = wait_limit.seconds()
-    end = time.monotonic() + seconds
+    seconds, waited = wait_limit.seconds(), CountedTime()
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if time.monotonic() > end:
+            if waited.seconds() > seconds:
                 received = f"its folder is locked for {seconds:g} s ({wait_limit.VARIABLE})"
                 advice = "Write on one rank alone: `if tf_adasum.rank() == 0:`."
                 expected = f"other processes to end writing beside {path!r}"

@@ -21,6 +21,7 @@ import keras
 import numpy as np
 from keras.src.saving import saving_api, saving_lib
 
+from adasumrun.counted_time import CountedTime
 from tf_adasum.collectives.communicator import Communicator, world
 from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.core import calls
@@ -189,10 +190,9 @@ def wait_for(path: str | os.PathLike) -> None:
     left = _left.get(path)
     if left is None:
         return
-    seconds = wait_limit.seconds()
-    end = time.monotonic() + seconds
+    seconds, waited = wait_limit.seconds(), CountedTime()
     while not _is_told(left):
-        if time.monotonic() > end:
+        if waited.seconds() > seconds:
             received = f"nothing of it for {seconds:g} s ({wait_limit.VARIABLE})"
             advice = "Let callbacks of all ranks save alike, and exceptions rise on all of them."
             expected = f"rank {left.files.world_ranks[0]} to save {path!r}, as callbacks did here"
