@@ -23,6 +23,8 @@ _SIZE_VARIABLES = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_SIZE", "MPI_LOCALNRANKS"),
 )
+# Slurm's srun tells these to each task, be it a rank of MPI or not.
+_TASK, _NUM_TASKS = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"
 
 
 def is_launched(environment: Mapping[str, str] = os.environ) -> bool:
@@ -38,12 +40,19 @@ def rank(environment: Mapping[str, str] = os.environ) -> str | None:
 
 def num_ranks(environment: Mapping[str, str] = os.environ) -> int | None:
     """How many ranks the job has, before MPI is started; None where no launcher says it."""
-    return _number(environment, (name for name, _ in _SIZE_VARIABLES))
+    names = [name for name, _ in _SIZE_VARIABLES]
+    return _number(environment, [*names, _NUM_TASKS] if "PMIX_RANK" in environment else names)
+
+
+def num_lone_tasks(environment: Mapping[str, str] = os.environ) -> int:
+    """Of how many tasks this is one that srun has started without MPI; 0 if of none."""
+    return 0 if is_launched(environment) else _number(environment, [_NUM_TASKS]) or 0
 
 
 def speaks(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this process writes what a job writes once: rank 0, or one that is told no rank."""
-    return rank(environment) in (None, "0")
+    told = rank(environment) or environment.get("PMIX_RANK") or environment.get(_TASK)
+    return told in (None, "0")
 
 
 def ranks_on_this_host(environment: Mapping[str, str] = os.environ) -> int | None:

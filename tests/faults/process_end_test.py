@@ -1,10 +1,12 @@
-"""Ends that are not the rank's own, or not its last: forked children, MPI_Finalize."""
+"""Ends that are not the rank's own, or not its last, and ranks that MPI does not know of."""
 
 import re
+import sys
 
 import pytest
 
-from tests.faults.ended_programs import HEAD, launch
+from tests import programs
+from tests.faults.ended_programs import HEAD, LIMIT_SECONDS, launch
 
 # Children of rank 0, one after the other, while all ranks go on. `ending` is what a child does.
 FORKING = """
@@ -100,6 +102,27 @@ def test_mpi_that_nobody_started_is_started(tmp_path):
 def test_mpi_that_has_ended_is_refused(tmp_path):
     said = launch(tmp_path, "", head=ENDED).splitlines()
     assert sum(line.startswith("Expected MPI that is not finalized.") for line in said) == 2, said
+
+
+SIZE = [sys.executable, "-c", "import tf_adasum as adasum; print('SIZE', adasum.size())"]
+
+
+def test_ranks_that_mpi_does_not_know_of_are_missed():
+    """As of `srun --mpi=pmi2`, or another MPI's mpirun: every rank would be rank 0 of 1."""
+    unknown = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}
+    done = programs.run(SIZE, LIMIT_SECONDS, **unknown)
+    assert done.returncode == 1 and done.stdout == ""
+    *_, said = done.stderr.splitlines()
+    start = "RuntimeError: Expected 3 ranks, as the launcher of this process says. Received: 1, "
+    assert said.startswith(start) and said.endswith("or by the mpirun of that MPI."), said
+
+
+@pytest.mark.parametrize(("task", "lines"), [("0", 1), ("1", 0)])
+def test_tasks_of_srun_without_mpi_are_told(task, lines):
+    tasks = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": task}
+    done = programs.run(SIZE, LIMIT_SECONDS, **tasks)
+    assert done.stdout == "SIZE 1\n" and done.returncode == 0, done.stderr
+    assert done.stderr.count("srun has started 3 tasks of this program without MPI") == lines
 
 
 FINALIZING = """

@@ -128,3 +128,18 @@ def test_a_signal_before_the_time_limit_is_enough(cluster, undisturbed, tmp_path
     assert "asked the ranks to back up and end" in job.log()
     job.finish()
     job.check_whole(undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("none", "srun has started 2 tasks of this program without MPI: each trains alone."),
+        ("pmi2", "Expected 2 ranks, as the launcher of this process says. Received: 1, since "),
+    ],
+)
+def test_tasks_of_srun_that_are_no_ranks_are_told(cluster, kind, said):
+    """Debian's `--mpi=pmix` lacks a file of its own (libpmix.so)."""
+    size = "import tf_adasum as adasum; adasum.size()"
+    path = f"--export=ALL,PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"
+    task = f"{shlex.join([sys.executable, '-c', size])} 2>&1 || true"
+    assert said in cluster.run("srun", f"--mpi={kind}", "--ntasks=2", path, "sh", "-c", task)

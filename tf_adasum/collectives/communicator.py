@@ -185,7 +185,7 @@ def world() -> Communicator:
 
     Raises:
         RuntimeError: if MPI gives less than MPI_THREAD_MULTIPLE or was finalized, if mpi4py uses
-            another MPI, or in a process that a rank started.
+            another MPI, if MPI does not know the launcher, or in a process that a rank started.
         ValueError: on all ranks, if a setting of one of them is not what it has to be.
 
     Example:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from tf_adasum.collectives.mailbox import Mailbox
 from tf_adasum.collectives.refusals import refusal
 
 _SECONDS_TO_PASS_ON = 0.3
+_log = logging.getLogger("tf_adasum")
 
 
 def connect():
@@ -22,12 +24,23 @@ def connect():
         As `world`.
     """
     if not job.is_launched():
+        _tell_lone_tasks()
         return native.lib.Communicator.of_self()
     # MPI waits for ever for a rank that does not come.
     rank = job.rank() or os.environ.get("PMIX_RANK", "?")
     _check_no_child(rank)
     with contextlib.closing(native.lib.StartLimit(rank)):
         return _connect_by_mpi()
+
+
+def _tell_lone_tasks() -> None:
+    """A sweep may start programs so. But most often they are meant to be ranks."""
+    if (number := job.num_lone_tasks()) > 1 and job.speaks():
+        _log.warning(
+            "srun has started %d tasks of this program without MPI: each trains alone. To train "
+            "together start them by adasumrun in a batch script, or by srun --mpi=pmix.",
+            number,
+        )
 
 
 def _check_no_child(rank: str) -> None:
@@ -59,6 +72,12 @@ def _connect_by_mpi():
         raise RuntimeError(refusal(f"mpi4py to use the MPI '{ours}'", f"'{theirs}'", advice))
     _abort_on_uncaught_exception(MPI)
     connected = native.lib.Communicator.of_mpi(MPI.COMM_WORLD.py2f())
+    told = job.num_ranks() or 1
+    if connected.size == 1 < told:
+        expected = f"{told} ranks, as the launcher of this process says"
+        received = f"1, since '{ours}' does not know that launcher"
+        advice = "Start the program by adasumrun, or by the mpirun of that MPI."
+        raise RuntimeError(refusal(expected, received, advice))
     if connected.size > 1:
         stalls.watch(MPI)
     return connected
