@@ -9,6 +9,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_adasum
 from tests.reference import adasum
@@ -48,6 +49,16 @@ def test_fit(make, mode, count, steps, num_local):
     model, number = compiled(num_local, make, mode, settings=settings, steps_per_execution=steps)
     recipe = Recipe(small_model, make, mode, number, num_local, **settings, accumulate_by="adasum")
     check_fit(model, recipe)
+
+
+def test_checks_of_numerics_find_nothing():
+    """TensorFlow's refuse also a constant of a graph that is NaN, be it used or not."""
+    tf.debugging.enable_check_numerics()
+    try:
+        model, _ = compiled(1, sgd, "delta", settings={"accumulate": 2})
+        model.fit(*examples(8 * model.distribute_strategy.num_replicas_in_sync), verbose=0)
+    finally:
+        tf.debugging.disable_check_numerics()
 
 
 @pytest.mark.long

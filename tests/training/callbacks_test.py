@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.util
 import os
 import tempfile
 
@@ -24,8 +23,6 @@ from tests.training.replicas import (
     strategy,
 )
 from tf_adasum.collectives.communicator import world
-
-HAS_TENSORBOARD = importlib.util.find_spec("tensorboard") is not None
 
 
 def compiled(num_local, mode="delta", momentum=0.9, use_ema=False):
@@ -62,9 +59,8 @@ def all_stock_callbacks(folder, model, kept):
         kinds.ReduceLROnPlateau("loss", patience=1, min_delta=9.0, factor=0.5),
         kinds.TerminateOnNaN(),
         kinds.LambdaCallback(on_epoch_end=save),
+        kinds.TensorBoard(path(folder, "board"), histogram_freq=1),
     ]  # fmt: skip
-    if HAS_TENSORBOARD:
-        listed.append(kinds.TensorBoard(path(folder, "board"), histogram_freq=1))
     return listed
 
 
@@ -95,8 +91,7 @@ def test_stock_callbacks_write_one_file_of_rank_0(in_scope, num_local, monkeypat
     wanted = ["backup/latest.weights.h5", "backup/training_metadata.json", "best/m.keras",
               "e2b1.weights.h5", "e3b2.weights.h5", "lambda.keras", "log.csv"]  # fmt: skip
     assert files_in(folder) == wanted
-    if HAS_TENSORBOARD:
-        assert len(os.listdir(os.path.join(folder, "board", "train"))) == 1
+    assert len(os.listdir(os.path.join(folder, "board", "train"))) == 1
     rates = history.history["learning_rate"]
     assert rates == sorted(rates, reverse=True) and rates[-1] < rates[0]
     assert everywhere(rates).tolist() == [rates] * world().size

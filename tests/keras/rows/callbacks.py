@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import importlib.util
 import os
 
 import keras
@@ -106,16 +105,9 @@ def csv_logger(run):
     return run.result(model, history, rows=rows)
 
 
-@callbacks(
-    "TensorBoard",
-    note="where tensorboard is installed; TensorFlow 2.21 does not bring it",
-    full=True,
-)
+@callbacks("TensorBoard", full=True)
 def tensor_board(run):
     folder = run.folder()
-    if importlib.util.find_spec("tensorboard") is None:
-        model, history = trained(run)
-        return run.result(model, history)
     model, history = trained(run, kinds.TensorBoard(folder, histogram_freq=1))
     return run.result(model, history, files=len(os.listdir(os.path.join(folder, "train"))))
 

@@ -45,9 +45,10 @@ def combine_pair(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
 def _coefficient(dot: tf.Tensor, square: tf.Tensor) -> tf.Tensor:
     without_norm = square < _SMALLEST_NORMAL
     one = tf.ones_like(square)
-    # Of a square beyond the doubles no more is known: the quotient is next to nothing, or NaN.
+    # Of a square beyond the doubles no more is known: the quotient is next to nothing, or NaN, by
+    # that of infinities, as TensorFlow's checks of numerics refuse a graph that holds a NaN.
     is_untold = tf.math.is_inf(square) & ~(tf.abs(dot) < _NEXT_TO_NOTHING)
-    dot = tf.where(is_untold, tf.constant(np.nan, dot.dtype), dot)
+    dot = tf.where(is_untold, square, dot)
     # Halved last: twice a squared norm may be beyond the doubles where the norm is not.
     return tf.where(without_norm, one, 1.0 - 0.5 * (dot / tf.where(without_norm, one, square)))
 

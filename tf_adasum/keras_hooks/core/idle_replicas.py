@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_adasum.collectives import zeros_if as op
+from tf_adasum.keras_hooks.core import summaries
 from tf_adasum.keras_hooks.core.replicas_flag import ReplicasFlag
 
 
@@ -39,7 +40,7 @@ class IdleReplicas:
         with tf.device("CPU:0"):  # where the ops that look at it want it, also those on a GPU
             self._thread.own = (_graph(), tf.identity(is_idle))
         try:
-            with self._steps.raised():
+            with self._steps.raised(), summaries.left_out_if(self.here):
                 yield
         finally:
             self._thread.own = self._thread.flag = None

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable
 
 import keras
-import tensorflow as tf
 from keras.callbacks import BackupAndRestore, CSVLogger, ModelCheckpoint, RemoteMonitor, TensorBoard
 from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import saving_api, saving_lib
@@ -21,6 +20,7 @@ from keras.src.utils import file_utils
 from tf_adasum.collectives.communicator import world
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
+from tf_adasum.keras_hooks.core.summaries import NoWriter
 from tf_adasum.keras_hooks.files import one_at_a_time, whole_files, written_files
 
 require_hooks(BackupAndRestore, "on_train_begin", "on_train_end", "_load_model", "_save_model")
@@ -31,7 +31,8 @@ require_hooks(keras.Model, "export", "save", "save_weights")
 require_hooks(ModelCheckpoint, "_get_file_path", "_save_model", "_should_save_model")
 require_hooks(RemoteMonitor, "on_epoch_end")
 require_hooks(TensorBoard, "_configure_embeddings", "_log_embeddings", "_start_trace")
-require_hooks(TensorBoard, "_train_writer", "_val_writer")
+require_reads(TensorBoard, "_train_writer", "_writers")
+require_reads(TensorBoard, "_val_writer", "_writers")
 
 # What `keras.saving` writes by. Programs hold its own functions under several names.
 _WRITERS = [
@@ -63,8 +64,8 @@ def install() -> None:
         _on_others(_ORBAX, "_save_checkpoint", _nothing)
     for name in ("_configure_embeddings", "_log_embeddings", "_start_trace"):
         _on_others(TensorBoard, name, _nothing)
-    for name in ("_train_writer", "_val_writer"):
-        _write_no_events(name)
+    _write_no_events("_train_writer", "train")
+    _write_no_events("_val_writer", "val")
     # Ahead of the writers, which come behind Keras' question whether to overwrite a file.
     for name, alone in (
         ("export", _export_alone),
@@ -149,11 +150,13 @@ def _write_to_devnull(original, logger: CSVLogger, logs=None) -> None:
         logger.filename = path
 
 
-def _write_no_events(name: str) -> None:
+def _write_no_events(name: str, key: str) -> None:
     original = getattr(TensorBoard, name)
 
     def writer(self):
-        return tf.summary.create_noop_writer() if _is_other(self.model) else original.fget(self)
+        is_other = _is_other(self.model)
+        # Subclasses look for it where Keras keeps its own.
+        return self._writers.setdefault(key, NoWriter()) if is_other else original.fget(self)
 
     setattr(TensorBoard, name, property(writer))
 
