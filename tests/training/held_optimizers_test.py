@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import tf_adasum as adasum
 from tests.training.replicas import LOCAL, NUM_FEATURES, examples, strategy
+from tests.training.unlike_batches import BATCH, SHARES, model_under
 from tf_adasum.collectives.communicator import world
 
 local_replicas = pytest.mark.parametrize("num_local", LOCAL)
@@ -100,3 +101,20 @@ def test_one_that_is_not_held_is_refused_where_there_are_peers(hold, num_local):
     raised = pytest.raises(RuntimeError, match=said) if has_peers else contextlib.nullcontext()
     with raised:
         trained(replicas, hold, wrapped, 4 * replicas.num_replicas_in_sync)
+
+
+@pytest.mark.parametrize("settings", [{"accumulate": 2}, {"steps_per_sync": 2}])
+def test_optimizers_that_meet_after_unlike_numbers_of_batches_are_refused(settings):
+    """The first to meet would let the rows of the other one's round count anew."""
+    x, y = examples(2 * BATCH)
+    replicas = strategy(1, batch_share=SHARES)
+    model = model_under(replicas, "delta")
+    with replicas.scope():
+        model.second = adasum.wrap(sgd(), **settings)
+    wanted = "meet after as many batches, where shares are unlike. Received: "
+    is_refused = world().size > 1
+    with pytest.raises(ValueError, match=wanted) if is_refused else contextlib.nullcontext():
+        model.fit(x, y, BATCH, verbose=0)
+    with replicas.scope():
+        model.second = adasum.wrap(sgd())
+    model.fit(x, y, BATCH, verbose=0)

@@ -7,6 +7,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tf_adasum
 from tests.reference import onebit
@@ -73,6 +74,21 @@ def test_what_never_had_a_gradient_stays(num_local):
     *_, after = trained(optimizer, replicas, variable, gradients)
     np.testing.assert_array_equal(after[::2], before[::2])
     assert np.all(after[1::2] != before[1::2])
+
+
+def test_rows_of_one_replica_are_added_up():
+    """As rows of several replicas are: a row that comes twice is squared once."""
+    rows = tf.IndexedSlices(tf.ones([3, 2]), tf.constant([1, 0, 1]), tf.constant([4, 2]))
+    weights = []
+    for gradient in (rows, tf.convert_to_tensor(rows)):
+        replicas = strategy(1, communicator=world().split(world().rank))
+        with replicas.scope():
+            optimizer = OneBitAdam(0.1, freeze_step=1)
+            variable = keras.Variable(np.ones((4, 2), np.float32), name="w")
+        for _ in range(2):
+            replicas.run(optimizer.apply, args=([gradient], [variable]))
+        weights.append(variable.numpy())
+    np.testing.assert_array_equal(*weights)
 
 
 @pytest.mark.long

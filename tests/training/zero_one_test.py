@@ -54,6 +54,23 @@ def test_weights_are_those_of_the_reference(num_local, reduction):
     assert_equal_on_ranks([variable])
 
 
+@pytest.mark.parametrize("num_local", LOCAL)
+def test_steps_of_rate_0_move_nothing_and_later_ones_go_on(num_local):
+    """In rounds of one step and of two."""
+    replicas = strategy(num_local)
+    optimizer, variable = made(replicas, lambda: ZeroOneAdam(RATE, FREEZE_STEP, **SETTINGS))
+    gradients = drawn_gradients(FREEZE_STEP + 10, replicas.num_replicas_in_sync)
+    trained(optimizer, replicas, variable, gradients[:FREEZE_STEP])
+    optimizer.learning_rate = 0.0
+    before = variable.numpy()
+    for weights in trained(optimizer, replicas, variable, gradients[FREEZE_STEP:-4]):
+        np.testing.assert_array_equal(weights, before)
+    optimizer.learning_rate = RATE
+    weights = trained(optimizer, replicas, variable, gradients[-4:])[-1]
+    common = np.sign(gradients.mean(axis=(0, 1)))
+    assert np.mean(np.sign(before - weights) == common) > 0.9
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("num_local", LOCAL)
 def test_it_trains_in_fit_and_is_saved(num_local):

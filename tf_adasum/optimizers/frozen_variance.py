@@ -91,7 +91,7 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         """Of a gradient that is that of all replicas."""
         index = self._get_variable_index(variable)
-        gradient = ops.cast(ops.convert_to_tensor(gradient), variable.dtype)
+        gradient = ops.cast(tf.convert_to_tensor(gradient), variable.dtype)  # rows added up
         variance = self._variances[index]
         change = (1 - self.beta_2) * (ops.square(gradient) - ops.convert_to_tensor(variance))
         self.assign(self._momenta[index], self.own_momentum(gradient, variable))

@@ -80,6 +80,12 @@ class AdasumMixin:
         return keras.ops.floor_divide(calls, count) if count > 1 else calls
 
     @property
+    def calls_per_exchange(self) -> tuple:
+        """How many calls make a step, and after how many steps replicas meet."""
+        calls = self._adasum.accumulation.count * (self.gradient_accumulation_steps or 1)
+        return calls, self._adasum.exchange.steps_per_exchange
+
+    @property
     def waits_for_others(self) -> bool:
         """Whether each step waits for all ranks; then what else happens in a step may wait, too."""
         return self._adasum.exchange.waits_for_others

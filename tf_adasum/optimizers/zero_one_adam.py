@@ -35,7 +35,7 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
     with error feedback. From step F on every replica i takes K such steps by itself, from common
     weights w with its own m_i; then
 
-        m <- C-mean(a_1, .., a_N),   a_i = (sum of its c m_i) / (sum of the c)
+        m <- C-mean(a_1, .., a_N),   a_i = (sum of its c m_i) / (sum of the c), m_i if all c are 0
         w <- w - (sum of the c) m / (sqrt(v) + e)
 
     K is 1 at F and doubles every `doubling_steps` steps, up to `most_local_steps`. Weights whose v
@@ -119,7 +119,10 @@ class ZeroOneAdam(FrozenVarianceOptimizer):
         """
         index = self._get_variable_index(variable)
         moved = (ops.convert_to_tensor(start) - variable) * self._denominator(index)
-        average = moved / ops.cast(sizes, moved.dtype)
+        sizes = ops.cast(sizes, moved.dtype)
+        has_size = ops.not_equal(sizes, 0)
+        average = moved / ops.where(has_size, sizes, ops.ones_like(sizes))
+        average = ops.where(has_size, average, ops.convert_to_tensor(self._momenta[index]))
         return ops.where(self._moves(index), average, ops.zeros_like(average))
 
     def end_round(

@@ -46,6 +46,7 @@ class ZeroOneExchange(LocalSteps):
 
     def __init__(self, reduction: str, compression: Compression):
         super().__init__(1)
+        self.steps_per_exchange = None
         self._momenta = MomentumExchange(reduction, compression)
         self.encoding, self.reduction = self._momenta.encoding, reduction
 
