@@ -76,14 +76,15 @@ def test_what_never_had_a_gradient_stays(num_local):
     assert np.all(after[1::2] != before[1::2])
 
 
-def test_rows_of_one_replica_are_added_up():
+@pytest.mark.parametrize("make", [lambda: OneBitAdam(0.1, freeze_step=1), lambda: CADA(0.1)])
+def test_rows_of_one_replica_are_added_up(make):
     """As rows of several replicas are: a row that comes twice is squared once."""
     rows = tf.IndexedSlices(tf.ones([3, 2]), tf.constant([1, 0, 1]), tf.constant([4, 2]))
     weights = []
     for gradient in (rows, tf.convert_to_tensor(rows)):
         replicas = strategy(1, communicator=world().split(world().rank))
         with replicas.scope():
-            optimizer = OneBitAdam(0.1, freeze_step=1)
+            optimizer = make()
             variable = keras.Variable(np.ones((4, 2), np.float32), name="w")
         for _ in range(2):
             replicas.run(optimizer.apply, args=([gradient], [variable]))

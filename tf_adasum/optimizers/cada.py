@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
@@ -92,7 +93,7 @@ class CADA(AdasumMixin, keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momenta[index], self._velocities[index]
-        gradient = ops.cast(gradient, variable.dtype)
+        gradient = ops.cast(tf.convert_to_tensor(gradient), variable.dtype)  # rows added up
         rate = ops.cast(learning_rate, variable.dtype)
         self.assign(momentum, self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         squares = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
