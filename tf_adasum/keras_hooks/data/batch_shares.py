@@ -88,8 +88,8 @@ def _check_rounds(model: keras.Model) -> None:
     rounds = [(each.name, each.calls_per_exchange) for each in wrapped_optimizers_of(model)]
     if any(each != rounds[0][1] for _, each in rounds):
         expected = "optimizers of a model to meet after as many batches, where shares are unlike"
-        listed = ", ".join(f"{name!r}: {calls} * {steps}" for name, (calls, steps) in rounds)
-        advice = "Give them the same accumulate and steps_per_sync, and all ranks equal shares."
+        listed = ", ".join(f"{name!r} after {calls} * {steps}" for name, (calls, steps) in rounds)
+        advice = "Give them the same accumulate and steps_per_sync, or all ranks equal shares."
         raise ValueError(refusal(expected, listed, advice))
 
 
