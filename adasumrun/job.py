@@ -41,18 +41,21 @@ def rank(environment: Mapping[str, str] = os.environ) -> str | None:
 def num_ranks(environment: Mapping[str, str] = os.environ) -> int | None:
     """How many ranks the job has, before MPI is started; None where no launcher says it."""
     names = [name for name, _ in _SIZE_VARIABLES]
-    return _number(environment, [*names, _NUM_TASKS] if "PMIX_RANK" in environment else names)
+    # A launcher's daemon that srun has started hands its own number of tasks on.
+    is_task = environment.get("PMIX_NAMESPACE", "").startswith("slurm.")
+    return _number(environment, [*names, _NUM_TASKS] if is_task else names)
 
 
 def num_lone_tasks(environment: Mapping[str, str] = os.environ) -> int:
-    """Of how many tasks this is one that srun has started without MPI; 0 if of none."""
-    return 0 if is_launched(environment) else _number(environment, [_NUM_TASKS]) or 0
+    """As the first of the tasks that srun has started without MPI: how many these are; else 0."""
+    if is_launched(environment) or environment.get(_TASK) != "0":
+        return 0
+    return _number(environment, [_NUM_TASKS]) or 0
 
 
 def speaks(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this process writes what a job writes once: rank 0, or one that is told no rank."""
-    told = rank(environment) or environment.get("PMIX_RANK") or environment.get(_TASK)
-    return told in (None, "0")
+    return (rank(environment) or environment.get("PMIX_RANK")) in (None, "0")
 
 
 def ranks_on_this_host(environment: Mapping[str, str] = os.environ) -> int | None:

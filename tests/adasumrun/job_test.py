@@ -25,9 +25,8 @@ def test_what_launchers_say(name):
 def test_rank_0_speaks_and_what_is_no_rank():
     assert job.speaks({}) and job.speaks({"PMI_RANK": "0"})
     assert not job.speaks({"PMI_RANK": "1"}) and not job.speaks({"OMPI_COMM_WORLD_RANK": "1"})
-    assert not job.speaks({"PMIX_RANK": "1"}) and not job.speaks({"SLURM_PROCID": "1"})
-    # On a node that srun has started a launcher's daemon on, as its task 1.
-    assert job.speaks({"OMPI_COMM_WORLD_RANK": "0", "SLURM_PROCID": "1"})
+    assert not job.speaks({"PMIX_RANK": "1"})
+    assert job.speaks({"SLURM_PROCID": "1"})  # it trains alone
 
 
 @pytest.mark.parametrize("environment", [{}, {"PMIX_RANK": "0"}])
@@ -39,15 +38,16 @@ def test_the_number_of_ranks_is_the_job_s_and_not_the_host_s():
     assert job.num_ranks(ENVIRONMENTS["Open MPI, two hosts"][0]) == 4
     assert job.num_ranks(ENVIRONMENTS["MPICH, two hosts"][0]) == 3
     slurm = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_PROCID": "0"}
-    assert job.num_ranks({**slurm, "PMIX_RANK": "0"}) == 5
+    assert job.num_ranks({**slurm, "PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.1.0"}) == 5
+    assert job.num_ranks({**slurm, "PMIX_RANK": "0", "PMIX_NAMESPACE": "prterun-vm-7@1"}) is None
     assert job.num_ranks({**slurm, **ENVIRONMENTS["Open MPI, two hosts"][0]}) == 4
 
 
-def test_tasks_that_srun_starts_without_mpi_are_counted():
+def test_tasks_that_srun_starts_without_mpi_are_counted_by_the_first():
     slurm = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_PROCID": "0"}
     assert job.num_lone_tasks(slurm) == 5
     assert job.num_ranks(slurm) is None
-    for no_task_of_srun in ({"SLURM_NTASKS": "5", "SLURM_PROCID": "0"}, {}):
-        assert job.num_lone_tasks(no_task_of_srun) == 0
+    for not_first in ({**slurm, "SLURM_PROCID": "1"}, {"SLURM_NTASKS": "5"}, {}):
+        assert job.num_lone_tasks(not_first) == 0
     for _, (launched, is_launched, _) in ENVIRONMENTS.items():
         assert job.num_lone_tasks({**slurm, **launched}) == (0 if is_launched else 5)

@@ -55,8 +55,9 @@ def test_checks_of_numerics_find_nothing():
     """TensorFlow's refuse also a constant of a graph that is NaN, be it used or not."""
     tf.debugging.enable_check_numerics()
     try:
-        model, _ = compiled(1, sgd, "delta", settings={"accumulate": 2})
-        model.fit(*examples(8 * model.distribute_strategy.num_replicas_in_sync), verbose=0)
+        model, number = compiled(1, sgd, "delta", settings={"accumulate": 2})
+        model.fit(*examples(2 * PER_REPLICA * number), PER_REPLICA * number, verbose=0)
+        assert int(model.optimizer.iterations) == 1
     finally:
         tf.debugging.disable_check_numerics()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 import os
 import signal
@@ -73,8 +74,8 @@ class SaveRequests:
                 continue
             # What C code has set, as faulthandler does, Python does not know.
             if requests.catches(os.getpid(), number):
-                if asked == Asked.BACK_UP_AND_END:
-                    _log.warning("C code catches %s: no backup is made on it", number.name)
+                if asked == Asked.BACK_UP_AND_END and self._speaks():
+                    _tell_of_c_code(number.name)
                 continue
             note = self._note(asked)
             try:
@@ -123,6 +124,9 @@ class SaveRequests:
                 _log.error("%s ends this process, whose fit has failed:", name, exc_info=error)
             os.kill(os.getpid(), self._number)
 
+    def _speaks(self) -> bool:
+        return self._communicator is None or self._communicator.rank == 0
+
     def _ask(self) -> Asked:
         told = np.array([self._mine, self._next_interval()], np.int32)
         if self._communicator.rank > 0:
@@ -144,6 +148,12 @@ class SaveRequests:
                 self._mine, self._number = asked, number
 
         return note
+
+
+@functools.cache
+def _tell_of_c_code(name: str) -> None:
+    """Once, and not in each `fit`."""
+    _log.warning("C code catches %s: no backup is made on it", name)
 
 
 class _Masks(threading.local):

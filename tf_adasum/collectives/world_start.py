@@ -35,7 +35,7 @@ def connect():
 
 def _tell_lone_tasks() -> None:
     """A sweep may start programs so. But most often they are meant to be ranks."""
-    if (number := job.num_lone_tasks()) > 1 and job.speaks():
+    if (number := job.num_lone_tasks()) > 1:
         _log.warning(
             "srun has started %d tasks of this program without MPI: each trains alone. To train "
             "together start them by adasumrun in a batch script, or by srun --mpi=pmix.",

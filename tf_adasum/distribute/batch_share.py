@@ -15,6 +15,7 @@ from tf_adasum.collectives.replica_numbers import ReplicaNumbers
 from tf_adasum.distribute.row_times import RowTimes
 from tf_adasum.distribute.shared_batches import rows_of_share
 from tf_adasum.distribute.stated_shares import MEASURED, checked
+from tf_adasum.distribute.step_rounds import StepRounds
 from tf_adasum.keras_hooks.core.plain_variable import make_plain_zeros
 from tf_adasum.keras_hooks.core.replicas_flag import ReplicasFlag
 from tf_adasum.keras_hooks.steps.losses import scaled
@@ -36,6 +37,9 @@ class BatchShare:
         communicator: the ranks.
         numbers: of the replicas; those of a rank share its rows equally.
         local_reduction: of a host's replicas before Adasum of the hosts; "adasum": none.
+
+    Attributes:
+        rounds: is told by optimizers after how many batches they exchange.
 
     Raises:
         ValueError: a share is neither.
@@ -68,6 +72,7 @@ class BatchShare:
             for _ in range(num_local)
         ]
         self._steps = ReplicasFlag()
+        self.rounds = StepRounds()
 
     @property
     def shares(self) -> list[float]:
@@ -95,7 +100,7 @@ class BatchShare:
             is_exchanged.assign(False)
             if self._times is not None and replica == 0:
                 self._times.begin(rows)
-        with self._steps.raised():
+        with self._steps.raised(), self.rounds.step():
             yield
 
     def weighed(

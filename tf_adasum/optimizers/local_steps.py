@@ -75,8 +75,8 @@ class LocalSteps(Exchange):
     has_own_slots = True
 
     def __init__(self, steps: int | list[int]):
-        self._steps = self.steps_per_exchange = steps
-        self._count = steps if isinstance(steps, int) else max(steps)
+        self._steps = steps
+        self._count = self.steps_per_exchange = steps if isinstance(steps, int) else max(steps)
         self._taken = None
         self._with_rows: set[int] = set()  # variables whose gradients came as rows
         self._in_step: list[bool] = []  # of each weight: whether the step that is traced has it

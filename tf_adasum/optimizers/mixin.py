@@ -80,12 +80,6 @@ class AdasumMixin:
         return keras.ops.floor_divide(calls, count) if count > 1 else calls
 
     @property
-    def calls_per_exchange(self) -> tuple:
-        """How many calls make a step, and after how many steps replicas meet."""
-        calls = self._adasum.accumulation.count * (self.gradient_accumulation_steps or 1)
-        return calls, self._adasum.exchange.steps_per_exchange
-
-    @property
     def waits_for_others(self) -> bool:
         """Whether each step waits for all ranks; then what else happens in a step may wait, too."""
         return self._adasum.exchange.waits_for_others
@@ -159,6 +153,8 @@ class AdasumMixin:
         if strategy is not None:
             if self._adasum_divided_loss is None:
                 check_held(self)
+            if (share := strategy.extended.batch_share) is not None:
+                share.rounds.check(self, self._calls_per_exchange())
             if self._loss_is_divided():
                 # N times the gradient is the replica's own, which is what clipping and the local
                 # step must see.
@@ -174,6 +170,12 @@ class AdasumMixin:
                 self._adasum.lacking.marks(trainable_variables),
             ),
         )
+
+    def _calls_per_exchange(self) -> int | None:
+        """After how many calls replicas meet; None if that changes."""
+        steps = self._adasum.exchange.steps_per_exchange
+        calls = self._adasum.accumulation.count * (self.gradient_accumulation_steps or 1)
+        return steps and calls * steps
 
     def _loss_is_divided(self) -> bool:
         """tf.distribute asks own loops to divide by N; Keras' steps do not, for this optimizer."""

@@ -141,8 +141,7 @@ class Exchange:
         encoding: how what is exchanged travels; None: as it is.
         reduction: of all variables, in the place of what the rules say; None: as the rules say.
         sync: `wrap`'s argument of that name, which it was made by.
-        steps_per_exchange: after how many steps replicas meet, one number or one of each rank; None
-            if it changes.
+        steps_per_exchange: after how many steps replicas meet; None if that changes.
     """
 
     has_branches = False
@@ -153,7 +152,7 @@ class Exchange:
     encoding: Encoding | None = None
     reduction: str | None = None
     sync: Any = None
-    steps_per_exchange: Any = 1
+    steps_per_exchange: int | None = 1
 
     @property
     def lateness(self) -> Lateness:

@@ -24,8 +24,17 @@ def peers_of(strategy: tf.distribute.Strategy | None) -> Communicator | None:
     return extended.communicator if has_peers else None
 
 
+class ChecksRounds(Protocol):
+    """What the hooks ask of the rounds of a `BatchShare`."""
+
+    def check(self, optimizer: Any, num_calls: int | None) -> None:
+        """Is told after how many calls an optimizer exchanges that a step applies."""
+
+
 class CountsRows(Protocol):
     """What the hooks ask of the `BatchShare` of a strategy."""
+
+    rounds: ChecksRounds
 
     def step(self, replica: int, num_rows: Any) -> contextlib.AbstractContextManager:
         """Around a training step of a local replica, of so many rows."""

@@ -11,18 +11,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import tensorflow as tf
 from keras.src.backend.tensorflow.optimizer import TFOptimizer
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 
-from tf_adasum.collectives.refusals import refusal
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.core.replicas import local_replica, replica_context_with_peers
 from tf_adasum.keras_hooks.idle.empty_batches import num_rows
 from tf_adasum.keras_hooks.steps.losses import scaled
-from tf_adasum.keras_hooks.steps.model_optimizers import wrapped_optimizers_of
 
 require_hooks(TensorFlowTrainer, "_make_function", "make_train_function")
 require_hooks(TFEpochIterator, "_get_iterator")
@@ -59,7 +56,6 @@ def _count_rows() -> None:
     def make_function(self, step_function):
         if not _making.is_train_function:
             return make(self, step_function)
-        _check_rounds(self)
 
         def step(data):
             context = replica_context_with_peers()
@@ -74,23 +70,6 @@ def _count_rows() -> None:
 
     TensorFlowTrainer.make_train_function = make_train_function
     TensorFlowTrainer._make_function = make_function
-
-
-def _check_rounds(model: keras.Model) -> None:
-    """Raises ValueError for optimizers that meet after unlike numbers of batches.
-
-    The rows of steps are counted once for all of them, and anew when one has met.
-    """
-    strategy = model.distribute_strategy
-    has_shares = getattr(strategy.extended, "batch_share", None) is not None
-    if not has_shares or strategy.num_replicas_in_sync == 1:
-        return
-    rounds = [(each.name, each.calls_per_exchange) for each in wrapped_optimizers_of(model)]
-    if any(each != rounds[0][1] for _, each in rounds):
-        expected = "optimizers of a model to meet after as many batches, where shares are unlike"
-        listed = ", ".join(f"{name!r} after {calls} * {steps}" for name, (calls, steps) in rounds)
-        advice = "Give them the same accumulate and steps_per_sync, or all ranks equal shares."
-        raise ValueError(refusal(expected, listed, advice))
 
 
 @contextlib.contextmanager
@@ -119,6 +98,7 @@ def _weigh_plain_gradients() -> None:
         share = None if context is None else context.strategy.extended.batch_share
         if share is None:
             return original(self, grads_and_vars)
+        share.rounds.check(self, self.gradient_accumulation_steps or 1)
         pairs = list(grads_and_vars)
         grads = [grad for grad, _ in pairs if grad is not None]
         share.computed(grads)
