@@ -22,6 +22,7 @@ from adasumrun import (
     answering_hosts,
     command_line,
     inputs,
+    likely_mistakes,
     mpirun,
     preload,
     process_tree,
@@ -57,6 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     except mpirun.LaunchError as error:
         say(str(error))
         return 1
+    for sentence in likely_mistakes.told(options.np, options.hosts, os.environ):
+        say(sentence)
     with requests.Requests() as asked:
         watch = Watch(asked, options.timeout, options.grace)
         try:

@@ -27,6 +27,7 @@ _ELSEWHERE = {
     "--allow-run-as-root": "is not needed here",
     "--oversubscribe": "is not needed here",
     "--bind-to": "is not needed here: ranks are not bound",
+    "-m": "belongs to python here: python -m MODULE",
     "-x": "is --mpi-args='-x NAME' here, for ranks on other hosts; others have all variables",
 }
 

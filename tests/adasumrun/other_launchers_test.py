@@ -15,6 +15,7 @@ from adasumrun import command_line
         ),
         ("--oversubscribe", "--oversubscribe. --oversubscribe is not needed here"),
         ("--mpi", "--mpi. --mpi is not needed here: the ranks always use MPI"),
+        ("-m pkg.train", "-m. -m belongs to python here: python -m MODULE"),
         ("--slower", "--slower"),
     ],
 )

@@ -1,11 +1,11 @@
-"""adasumrun where something is missing that every shell has."""
+"""adasumrun where something is missing that every shell has, or where others have started it."""
 
 import os
 import tempfile
 
 import pytest
 
-from adasumrun import cli
+from adasumrun import cli, likely_mistakes
 from tests import programs
 
 LIMIT_SECONDS = 60
@@ -38,3 +38,46 @@ def test_no_place_for_temporary_files(monkeypatch, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("adasumrun: expected a folder for temporary files. Received: ")
     assert line.endswith("Set TMPDIR to a folder that you may write to")
+
+
+SRUN = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "0"}
+MPIRUN = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}
+STARTED = {
+    "srun": (SRUN, 1),
+    "its second task": ({**SRUN, "SLURM_PROCID": "1"}, 0),
+    "srun --mpi=pmi2": ({**SRUN, "PMI_RANK": "0", "PMI_SIZE": "3"}, 1),
+    "mpirun": (MPIRUN, 1),
+    "its second rank": ({**MPIRUN, "OMPI_COMM_WORLD_RANK": "1"}, 0),
+    "a rank that trains": ({**MPIRUN, "TF_ADASUM_RANK_PROCESS": "7 job"}, 0),
+    "srun --pty": ({**SRUN, "SLURM_PTY_PORT": "7"}, 0),
+    "a shell": ({}, 0),
+}
+
+
+@pytest.mark.parametrize("by", STARTED)
+def test_who_starts_several_is_told_by_the_first(by):
+    environment, lines = STARTED[by]
+    said = list(likely_mistakes.told(2, None, environment))
+    assert len(said) == lines
+    assert all(line.startswith("expected to be started once. Received: 3 times") for line in said)
+
+
+PLACES = {"SLURM_JOB_ID": "7", "SLURM_TASKS_PER_NODE": "2(x3),1"}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "hosts", "environment", "lines"),
+    [
+        (7, None, PLACES, 0),
+        (8, None, PLACES, 1),
+        (8, "a:8", PLACES, 0),
+        (None, None, PLACES, 0),
+        (8, None, {"SLURM_TASKS_PER_NODE": "1"}, 0),
+        (2, None, {"SLURM_JOB_ID": "7", "SLURM_TASKS_PER_NODE": "1"}, 1),
+        (8, None, {"SLURM_JOB_ID": "7"}, 0),
+    ],
+)
+def test_more_ranks_than_slurm_has_places_for_are_told(ranks, hosts, environment, lines):
+    said = list(likely_mistakes.told(ranks, hosts, environment))
+    assert len(said) == lines
+    assert all(f"Ask Slurm for --ntasks={ranks}" in line for line in said)

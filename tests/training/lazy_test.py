@@ -207,6 +207,22 @@ def test_where_weights_stay_nothing_is_new(rule, options, extra):
         assert model.optimizer.uploads[:2] == (1, 5)
 
 
+@pytest.mark.parametrize("eager", [False, True], ids=["graph", "eager"])
+def test_what_is_no_number_is_uploaded_at_once(eager):
+    """All weights become NaN, as without Lazy, though a difference that is NaN exceeds nothing."""
+    with strategy(1).scope():
+        model = small_model()
+        sync = tf_adasum.sync.Lazy(threshold=1e9, most_steps=100)
+        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), sync=sync)
+        model.compile(optimizer, "mse", run_eagerly=eager)
+    batch = PER_REPLICA * model.distribute_strategy.num_replicas_in_sync
+    x, y = examples(batch)
+    model.fit(x, y, batch_size=batch, shuffle=False, epochs=2, verbose=0)
+    x[-1, 0] = np.nan  # of the last rank
+    model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
+    assert all(np.isnan(weight).any() for weight in model.get_weights())
+
+
 @pytest.mark.long
 def test_a_saved_model_is_loaded(tmp_path):
     replicas = strategy(1)

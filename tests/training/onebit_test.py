@@ -15,7 +15,7 @@ from tests.reference.codecs import sign
 from tests.training.momentum_steps import REDUCTIONS, SIGN, drawn_gradients, made, trained
 from tests.training.replicas import LOCAL, assert_equal_on_ranks, examples, small_model, strategy
 from tf_adasum.collectives.communicator import world
-from tf_adasum.optimizers import CADA, OneBitAdam, OneBitLamb
+from tf_adasum.optimizers import CADA, OneBitAdam, OneBitLamb, ZeroOneAdam
 
 RATE, FREEZE_STEP, NUM_STEPS = 0.01, 4, 10
 OPTIMIZERS = {
@@ -74,6 +74,17 @@ def test_what_never_had_a_gradient_stays(num_local):
     *_, after = trained(optimizer, replicas, variable, gradients)
     np.testing.assert_array_equal(after[::2], before[::2])
     assert np.all(after[1::2] != before[1::2])
+
+
+@pytest.mark.parametrize("kind", [OneBitAdam, ZeroOneAdam, OneBitLamb])
+def test_a_gradient_that_is_no_number_shows(kind):
+    """Before the freeze, where it is in the variance for good."""
+    replicas = strategy(1)
+    optimizer, variable = made(replicas, lambda: kind(RATE, freeze_step=2, compression=SIGN))
+    gradients = drawn_gradients(4, replicas.num_replicas_in_sync)
+    gradients[1, -1, 7] = np.nan
+    for step, weights in enumerate(trained(optimizer, replicas, variable, gradients)):
+        assert np.isnan(weights[7]) == (step > 0)
 
 
 @pytest.mark.parametrize("make", [lambda: OneBitAdam(0.1, freeze_step=1), lambda: CADA(0.1)])

@@ -135,7 +135,8 @@ class FrozenVarianceOptimizer(AdasumMixin, keras.optimizers.Optimizer):
         return ops.sqrt(ops.convert_to_tensor(self._variances[index])) + self.epsilon
 
     def _moves(self, index: int) -> Any:
-        return ops.convert_to_tensor(self._variances[index]) > 0
+        """Where v is not 0, be it NaN, which is to show."""
+        return ops.not_equal(ops.convert_to_tensor(self._variances[index]), 0)
 
     @staticmethod
     def _correction(beta: float, step: Any, dtype: Any) -> Any:

@@ -144,9 +144,13 @@ class LazyExchange(Exchange):
             changes = [new - self._change[place] for new, place in zip(changes, places)]
         limit = self._threshold / self._num_moves * tf.reduce_sum(self._moves)
         is_due = tf.convert_to_tensor(self._since) >= self._most_steps
-        # What is no number shows at once, as it does without this.
-        has_news = tf.logical_not(_norm2(changes) <= limit)
-        uploads = tf.reduce_any(tf.stack([is_due, has_news, self._never_uploaded()]))
+        norm = _norm2(changes)
+        # What is no number shows at once, as it does without this. By `not (norm <= limit)` it
+        # would not in a graph, where TensorFlow makes `norm > limit` of that.
+        is_no_number = tf.math.is_nan(norm - limit)
+        uploads = tf.reduce_any(
+            tf.stack([is_due, norm > limit, is_no_number, self._never_uploaded()])
+        )
         if idle is not None:  # without rows there is nothing to say
             uploads = tf.logical_and(uploads, tf.logical_not(tf.reduce_all(tf.stack(idle))))
         return uploads
