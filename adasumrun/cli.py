@@ -58,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     except mpirun.LaunchError as error:
         say(str(error))
         return 1
-    for sentence in likely_mistakes.told(options.np, options.hosts, os.environ):
+    has_places = bool(options.hosts or options.mpi_args)
+    for sentence in likely_mistakes.told(options.np, has_places, os.environ):
         say(sentence)
     with requests.Requests() as asked:
         watch = Watch(asked, options.timeout, options.grace)

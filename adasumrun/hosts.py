@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import socket
+from collections.abc import Mapping
 
 from adasumrun import control_groups
 
 # In a scheduler's allocation it says how many ranks fit, and not this host's cores.
 _SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
+SLURM_PLACES = "SLURM_TASKS_PER_NODE"
 _THIS_HOST = ("localhost", "127.0.0.1")
 # What begins mpirun's options that name hosts, or a file of them: Open MPI's, then Hydra's.
 _HOST_OPTIONS = ("-H", "-host", "-hostfile", "-machinefile", "-default-hostfile", "-hosts", "-f")
@@ -44,6 +47,18 @@ def physical_cores() -> int:
 def scheduler() -> str | None:
     """Returns the variable by which a scheduler says that this is its allocation, or None."""
     return next((name for name in _SCHEDULERS if name in os.environ), None)
+
+
+def slurm_places(environment: Mapping[str, str]) -> int | None:
+    """Returns how many ranks fit into Slurm's allocation, or None: its tasks, not their cores.
+
+    Args:
+      environment: says it as "2(x3),1": two tasks on each of three nodes, and one.
+    """
+    if "SLURM_JOB_ID" not in environment:
+        return None
+    nodes = re.findall(r"([0-9]+)(?:\(x([0-9]+)\))?", environment.get(SLURM_PLACES, ""))
+    return sum(int(tasks) * int(number or 1) for tasks, number in nodes) or None
 
 
 def slots(hosts: str) -> int:

@@ -207,14 +207,17 @@ def test_where_weights_stay_nothing_is_new(rule, options, extra):
         assert model.optimizer.uploads[:2] == (1, 5)
 
 
+def lazy_sgd(**settings):
+    return tf_adasum.wrap(keras.optimizers.SGD(0.1), sync=tf_adasum.sync.Lazy(**settings))
+
+
+@pytest.mark.parametrize("make", [lazy_sgd, tf_adasum.optimizers.CADA])
 @pytest.mark.parametrize("eager", [False, True], ids=["graph", "eager"])
-def test_what_is_no_number_is_uploaded_at_once(eager):
+def test_what_is_no_number_is_uploaded_at_once(eager, make):
     """All weights become NaN, as without Lazy, though a difference that is NaN exceeds nothing."""
     with strategy(1).scope():
         model = small_model()
-        sync = tf_adasum.sync.Lazy(threshold=1e9, most_steps=100)
-        optimizer = tf_adasum.wrap(keras.optimizers.SGD(0.1), sync=sync)
-        model.compile(optimizer, "mse", run_eagerly=eager)
+        model.compile(make(threshold=1e9, most_steps=100), "mse", run_eagerly=eager)
     batch = PER_REPLICA * model.distribute_strategy.num_replicas_in_sync
     x, y = examples(batch)
     model.fit(x, y, batch_size=batch, shuffle=False, epochs=2, verbose=0)

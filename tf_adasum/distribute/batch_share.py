@@ -39,7 +39,7 @@ class BatchShare:
         local_reduction: of a host's replicas before Adasum of the hosts; "adasum": none.
 
     Attributes:
-        rounds: is told by optimizers after how many batches they exchange.
+        rounds: is told by optimizers after how many calls they exchange.
 
     Raises:
         ValueError: a share is neither.
@@ -72,7 +72,7 @@ class BatchShare:
             for _ in range(num_local)
         ]
         self._steps = ReplicasFlag()
-        self.rounds = StepRounds()
+        self.rounds = StepRounds(self._steps)
 
     @property
     def shares(self) -> list[float]:
@@ -100,7 +100,8 @@ class BatchShare:
             is_exchanged.assign(False)
             if self._times is not None and replica == 0:
                 self._times.begin(rows)
-        with self._steps.raised(), self.rounds.step():
+        self.rounds.begin()
+        with self._steps.raised():
             yield
 
     def weighed(
