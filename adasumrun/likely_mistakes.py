@@ -27,10 +27,10 @@ def told(ranks: int | None, has_places: bool, environment: Mapping[str, str]) ->
         )
     places = None if has_places else hosts.slurm_places(environment)
     if ranks is not None and places is not None and ranks > places:
-        told = f"{hosts.SLURM_PLACES}={environment[hosts.SLURM_PLACES]}"
+        setting = f"{hosts.SLURM_PLACES}={environment[hosts.SLURM_PLACES]}"
         yield (
-            f"expected ranks that Slurm has places for, {places} ({told}). Received: -np {ranks}. "
-            f"Ask Slurm for --ntasks={ranks}, or unset SLURM_JOB_ID where that job is over"
+            f"expected ranks that Slurm has places for, {places} ({setting}). Received: -np "
+            f"{ranks}. Ask Slurm for --ntasks={ranks}, or unset SLURM_JOB_ID where that job is over"
         )
 
 

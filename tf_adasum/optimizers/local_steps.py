@@ -76,7 +76,7 @@ class LocalSteps(Exchange):
 
     def __init__(self, steps: int | list[int]):
         self._steps = steps
-        self._count = self.steps_per_exchange = steps if isinstance(steps, int) else max(steps)
+        self._count = steps if isinstance(steps, int) else max(steps)
         self._taken = None
         self._with_rows: set[int] = set()  # variables whose gradients came as rows
         self._in_step: list[bool] = []  # of each weight: whether the step that is traced has it
@@ -101,6 +101,11 @@ class LocalSteps(Exchange):
         # Of each weight, whether no step of the round had it. No file holds that: in a round that
         # is resumed all count as had.
         self._are_left_alone = make_plain_zeros([len(self._weights)], "bool")
+
+    @property
+    @override
+    def steps_per_exchange(self) -> int | None:
+        return self._count
 
     @property
     @override

@@ -44,9 +44,10 @@ class ZeroOneExchange(LocalSteps):
         compression: how momenta travel.
     """
 
+    steps_per_exchange = None  # rounds grow
+
     def __init__(self, reduction: str, compression: Compression):
         super().__init__(1)
-        self.steps_per_exchange = None
         self._momenta = MomentumExchange(reduction, compression)
         self.encoding, self.reduction = self._momenta.encoding, reduction
 
