@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_adasum.collectives.communicator import Communicator, world
+from tf_adasum.collectives.communicator import Communicator, joined_world, world
 from tf_adasum.collectives.refusals import is_text, refusal, shown
 
 
@@ -23,7 +23,7 @@ def checked_group(communicator: Any, name: Any = None) -> Communicator:
         tf.errors.UnavailableError: it was closed here.
     """
     if communicator is None:
-        communicator = world()
+        communicator = joined_world() or world()  # the quicker one first: short calls feel it
     elif not isinstance(communicator, Communicator):
         expected = "a tf_adasum.Communicator or None as communicator"
         advice = "Pass what world() or split() returned, or None for all ranks."
