@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -139,14 +140,42 @@ class Slow(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("kind", ["keras", "weights.h5"])
-@pytest.mark.parametrize("num_local", LOCAL)
+@pytest.mark.parametrize("num_local", [*LOCAL, None])
 def test_ranks_that_save_under_one_path_leave_whole_files(kind, num_local, monkeypatch):
-    """Another rank's `model.save` at the end of a program does not empty what one loads."""
-    with strategy(num_local).scope():
+    """Another rank's `model.save` at the end of a program does not empty what one loads.
+
+    Without replicas: of a model that was made outside of the scope, to extract features, say.
+    """
+    with strategy(num_local).scope() if num_local else contextlib.nullcontext():
         model = small_model(Slow())
+    tf_adasum.broadcast_variables(model.variables)
     path = shared_path(f"one.{kind}")
     save = model.save if kind == "keras" else model.save_weights
     weights = model.get_weights()
+    _save_while_others_look(save, path, lambda: _assert_holds(path, kind, weights), monkeypatch)
+
+
+def test_ranks_that_save_a_feature_space_leave_a_whole_file(monkeypatch):
+    space = keras.utils.FeatureSpace({"x": keras.utils.FeatureSpace.float_normalized()})
+    space.adapt(tf.data.Dataset.from_tensor_slices({"x": [1.0, 2.0, 6.0]}).batch(3))
+    path = shared_path("space.keras")
+    given = {"x": tf.constant([[1.0], [4.0]])}
+
+    def look():
+        loaded = keras.models.load_model(path)
+        np.testing.assert_allclose(loaded(given), space(given), rtol=1e-6)
+
+    original = keras.utils.FeatureSpace.save_own_variables
+
+    def save_slowly(self, store):
+        Slow.in_midst()
+        original(self, store)
+
+    monkeypatch.setattr(keras.utils.FeatureSpace, "save_own_variables", save_slowly)
+    _save_while_others_look(space.save, path, look, monkeypatch)
+
+
+def _save_while_others_look(save, path, look, monkeypatch):
     if world().rank == 0:
         save(path)
     barrier()
@@ -161,10 +190,10 @@ def test_ranks_that_save_under_one_path_leave_whole_files(kind, num_local, monke
         monkeypatch.setattr(Slow, "in_midst", lambda: None)
     else:
         barrier()
-        _assert_holds(path, kind, weights)
+        look()
         barrier()
     barrier()
-    _assert_holds(path, kind, weights)
+    look()
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
 
 

@@ -17,7 +17,7 @@ from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import saving_api, saving_lib
 from keras.src.utils import file_utils
 
-from tf_adasum.collectives.communicator import world
+from tf_adasum.collectives.communicator import joined_world
 from tf_adasum.keras_hooks.core import calls
 from tf_adasum.keras_hooks.core.guard import require_hooks, require_reads
 from tf_adasum.keras_hooks.core.summaries import NoWriter
@@ -79,7 +79,10 @@ def install() -> None:
 
 def _is_other(model: keras.Model | None) -> bool:
     """Whether this rank trains the model with others, and is not the one that writes."""
-    return _has_peers(model) and calls.communicator_of(model).rank > 0
+    if not isinstance(model, keras.Model):
+        return False
+    communicator = calls.communicator_of(model)
+    return communicator is not None and communicator.rank > 0
 
 
 def _on_others(kind: type, name: str, instead: Callable) -> None:
@@ -162,22 +165,22 @@ def _write_no_events(name: str, key: str) -> None:
 
 
 def _save_alone(original, model: keras.Model, *args, **kwargs):
-    """Elsewhere in a program a rank may save by itself, and all may under one path."""
-    if not _has_peers(model):
+    """Elsewhere in a program a rank may save by itself, and all may under one path.
+
+    Whatever it saves: also a model that was made outside of the scope, or a FeatureSpace.
+    """
+    world = joined_world()
+    if world is None or world.size == 1:
         return original(model, *args, **kwargs)
-    writer = f".rank{world().rank}"
-    return whole_files.save(original, model, *args, writer=writer, **kwargs)
+    return whole_files.save(original, model, *args, writer=f".rank{world.rank}", **kwargs)
 
 
 def _export_alone(original, model: keras.Model, filepath, *args, **kwargs):
-    if not _has_peers(model) or "://" in os.fspath(filepath):
+    world = joined_world()
+    if world is None or world.size == 1 or "://" in os.fspath(filepath):
         return original(model, filepath, *args, **kwargs)
     with one_at_a_time.writing(os.fspath(filepath)):
         return original(model, filepath, *args, **kwargs)
-
-
-def _has_peers(model: keras.Model | None) -> bool:
-    return isinstance(model, keras.Model) and calls.communicator_of(model) is not None
 
 
 def _save_on_rank_0(owner: object, name: str, in_turn: Callable, alone: Callable) -> None:
