@@ -32,13 +32,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--gbits",
         type=argument_types.between(1e-6, 1e9),
         metavar="G",
-        help="link of each host, Gbit/s (default: 25; measured where ranks run on several hosts)",
+        help="link of each host, Gbit/s (default: 25); not looked at where ranks run on several"
+        " hosts, which are measured",
     )
     parser.add_argument(
         "--round-us",
         type=argument_types.between(0, 1e9),
         metavar="US",
-        help="microseconds of a message there and back between hosts (default: 30, likewise)",
+        help="microseconds of a message there and back between hosts (default: 30); likewise",
     )
 
 

@@ -16,12 +16,12 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 
 def positive(text: str) -> int:
     """Returns a whole number above 0."""
-    return _number(text, least=1, wanted="a number above 0")
+    return _number(text, least=1, wanted="a whole number above 0")
 
 
 def count(text: str) -> int:
     """Returns a whole number from 0 on."""
-    return _number(text, least=0, wanted="a number from 0 on")
+    return _number(text, least=0, wanted="a whole number from 0 on")
 
 
 def between(least: float, most: float) -> Callable[[str], float]:

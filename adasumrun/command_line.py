@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import NoReturn
 
 from adasumrun import advise, argument_types, mpirun, restart
@@ -35,9 +36,14 @@ _ELSEWHERE = {
 class _Parser(argparse.ArgumentParser):
     """Says of other launchers' options what stands for them here."""
 
+    # What it was given; argparse names only what it could not place.
+    given: Sequence[str] = ()
+
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments"):
-            words = [word.partition("=")[0] for word in message.split()]
+        is_asking = message.startswith("the following arguments are required")
+        if is_asking or message.startswith("unrecognized arguments"):
+            words = self.given if is_asking else message.split()
+            words = [word.partition("=")[0] for word in words]
             known = [word for word in dict.fromkeys(words) if word in _ELSEWHERE]
             message += "".join(f". {word} {_ELSEWHERE[word]}" for word in known)
         super().error(message)
@@ -65,6 +71,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         epilog="Example: adasumrun -np 4 python train.py --epochs=3. `adasumrun advise -np 2 "
         "train.py` measures a step of it and predicts more ranks: adasumrun advise --help",
     )
+    parser.given = argv
     if advises:
         advise.add_options(parser)
     _add_places(parser)
@@ -76,6 +83,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     arguments.required = False  # else argparse asks for them, too, where no program is given
     options = parser.parse_args(argv[1:] if advises else argv)
     _check_restarts(parser, options)
+    if not options.program:
+        parser.error("expected a program. Received: ''. Is a variable empty?")
     options.program = [options.program, *options.arguments]
     if advises:
         options.program = advise.program(parser, options)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import flags
 
 import tf_adasum
-from models.common import datasets, workers
+from models.common import datasets, outputs, workers
 
 FLAGS = flags.FLAGS
 
@@ -30,6 +30,7 @@ flags.register_validator(
     lambda path: path is None or path.endswith(".keras"),
     message="expected a file that ends in .keras.",
 )
+outputs.check("save")
 
 Configuration = TypeVar("Configuration")
 

@@ -16,17 +16,20 @@ from tf_adasum.collectives.allreduce_replicas import allreduce_replicas
 _DRAWS = 8
 
 
-def orthogonality(leaves: Sequence[Sequence[tf.Tensor]]) -> tf.Tensor:
+def orthogonality(
+    leaves: Sequence[Sequence[tf.Tensor]], communicator: tf_adasum.Communicator | None = None
+) -> tf.Tensor:
     """|Adasum(g_1, .., g_N)|^2 / (|g_1|^2 + .. + |g_N|^2), over all variables together.
 
     It is 1 where the gradients are orthogonal and 1/N where they are parallel and equal.
-    Collective: all ranks call it at the same step.
+    Collective: its ranks call it at the same step.
 
     Args:
         leaves: one list of gradients for each local replica.
+        communicator: the ranks that train together; all ranks if None.
 
     Returns:
-        A float32 scalar, the same on all ranks.
+        A float32 scalar, the same on these ranks.
 
     Example:
         >>> float(orthogonality([[tf.constant([3.0, 0.0])], [tf.constant([0.0, 4.0])]]))
@@ -34,9 +37,9 @@ def orthogonality(leaves: Sequence[Sequence[tf.Tensor]]) -> tf.Tensor:
 
     Source: Maleki et al., MLSys 2021, section 3.
     """
-    combined = allreduce_replicas(leaves, "adasum", name="orthogonality/adasum")
+    combined = allreduce_replicas(leaves, "adasum", communicator, "orthogonality/adasum")
     squares = [[_square(leaf)] for leaf in leaves]
-    total = allreduce_replicas(squares, "sum", name="orthogonality/squares")[0]
+    total = allreduce_replicas(squares, "sum", communicator, "orthogonality/squares")[0]
     return tf.math.divide_no_nan(_square(combined), total)
 
 
@@ -80,7 +83,7 @@ class GradientOrthogonality:
     def _orthogonality_of_draw(self, draw: tf.Tensor) -> tf.Tensor:
         per_replica = self._strategy.run(self._gradients, args=(draw,))
         local = [self._strategy.experimental_local_results(value) for value in per_replica]
-        return orthogonality(list(zip(*local)))
+        return orthogonality(list(zip(*local)), self._strategy.extended.communicator)
 
     def _gradients(self, draw: tf.Tensor) -> list[tf.Tensor]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group

@@ -67,7 +67,7 @@ def fit(
         >>> import numpy as np
         >>> from models.svm.solver import fit
         >>> fit(np.array([[0.0], [1.0], [9.0]]), np.array([-1, 1, 1])).support.tolist()
-        [0, 1]
+        [0, 1, 2]
 
     Source: see models/svm/solver.py.
     """

@@ -280,11 +280,11 @@ def test_numbers_are_checked(text, capsys):
     for option in ("-np", "--timeout", "--min-ranks", "--grace"):
         with pytest.raises(SystemExit):
             command_line.parse([option, text, "sh"])
-        assert f"expected a number above 0. Received: {text!r}\n" in capsys.readouterr().err
+        assert f"expected a whole number above 0. Received: {text!r}\n" in capsys.readouterr().err
     if text != "0":
         with pytest.raises(SystemExit):
             command_line.parse(["--max-restarts", text, "sh"])
-        assert f"expected a number from 0 on. Received: {text!r}\n" in capsys.readouterr().err
+        assert f"expected a whole number from 0 on. Received: {text!r}\n" in capsys.readouterr().err
 
 
 def test_the_number_of_ranks_has_the_names_that_mpiruns_give_it():

@@ -34,8 +34,19 @@ def test_hosts_may_be_named_as_for_mpirun():
     assert command_line.parse(["--host", "a:2,b", "train.py"]).hosts == "a:2,b"
 
 
-def test_without_a_program_that_alone_is_asked_for(capsys):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-np", "2"], "the following arguments are required: program"),
+        (
+            ["--check-build"],
+            "the following arguments are required: program. --check-build is not needed here: "
+            "`import tf_adasum` says what is missing",
+        ),
+        (["-np", "2", ""], "expected a program. Received: ''. Is a variable empty?"),
+    ],
+)
+def test_a_program_is_asked_for(words, said, capsys):
     with pytest.raises(SystemExit):
-        command_line.parse(["-np", "2"])
-    said = "error: the following arguments are required: program\n"
-    assert capsys.readouterr().err.endswith(said)
+        command_line.parse(words)
+    assert capsys.readouterr().err.endswith(f"error: {said}\n")

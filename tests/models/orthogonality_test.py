@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tf_adasum
 from models.digits.orthogonality import orthogonality
 from tf_adasum.collectives.communicator import world
 
@@ -41,3 +42,13 @@ def test_same_on_all_ranks_and_between_the_extremes():
 
 def test_zero_gradients_give_zero():
     assert float(orthogonality([[tf.zeros([3])], [tf.zeros([3])]])) == 0
+
+
+def test_of_some_ranks_alone():
+    """As rank 0 measures that trains one worker, while the others wait for its results."""
+    some = world().split(color=0 if world().rank == 0 else None)
+    if some is not None:
+        leaves = [[tf.constant([3.0, 0.0])], [tf.constant([0.0, 4.0])]]
+        assert float(orthogonality(leaves, some)) == pytest.approx(1, rel=1e-6)
+        some.close()
+    tf_adasum.barrier()

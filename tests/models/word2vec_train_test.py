@@ -70,11 +70,15 @@ def test_unknown_data_set_is_told_in_one_line(folder):
 
 
 @pytest.mark.parametrize(
-    "flag, wanted",
-    [("--save", "expected a file that ends in .keras."), ("--questions", "expected a file that")],
+    "flag, path, wanted",
+    [
+        ("--save", "words", "expected a file that ends in .keras."),
+        ("--save", "missing/words.keras", "expected a file in a folder that is there"),
+        ("--questions", "words", "expected a file that"),
+    ],
 )
-def test_files_that_will_not_do_are_refused_before_the_training(flag, wanted, folder):
-    code, output = call([*TRAIN, f"--data_dir={folder}", f"{flag}={folder / 'words'}"])
+def test_files_that_will_not_do_are_refused_before_the_training(flag, path, wanted, folder):
+    code, output = call([*TRAIN, f"--data_dir={folder}", f"{flag}={folder / path}"])
     assert code == 1
     assert flag in output and wanted in output
     assert "Traceback" not in output and "pairs" not in output

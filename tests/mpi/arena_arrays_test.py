@@ -52,7 +52,16 @@ def test_what_does_not_fit_is_an_ordinary_array():
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
-    [(([2, -1],), ValueError), ((["x"],), TypeError), ((1.5,), TypeError), ((2, "x"), TypeError)],
+    [
+        (([2, -1],), ValueError),
+        ((10**30,), ValueError),
+        ((["x"],), TypeError),
+        (("",), TypeError),
+        ((b"ab",), TypeError),
+        (({},), TypeError),
+        ((1.5,), TypeError),
+        ((2, "x"), TypeError),
+    ],
 )
 def test_no_shape_and_no_dtype_are_refused(arguments, error):
     with pytest.raises(error):

@@ -85,7 +85,7 @@ def test_a_rule_encodes_nothing_where_wrap_would_not(settings):
 def test_numbers_of_other_ranks_are_refused_where_replicas_meet():
     """At once; what was saved on other ranks loads, and takes no step."""
     message = r"of one a rank, 1 in all\. Received: \[2, 3\] .*each rank, not .*compile=False"
-    saved = tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=[2, 3])
+    saved = tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=np.array([2, 3]))
     with strategy(2).scope():
         with pytest.raises(ValueError, match=message):
             tf_adasum.wrap(keras.optimizers.SGD(), steps_per_sync=[2, 3])

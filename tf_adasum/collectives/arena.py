@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tf_adasum.collectives import native
 from tf_adasum.collectives.refusals import refusal, shown
+
+_MOST_ELEMENTS = 2**63 - 1  # in one dimension of an array
 
 
 def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -> np.ndarray:
@@ -27,7 +29,7 @@ def empty(shape: int | Sequence[int], dtype: np.typing.DTypeLike = np.float32) -
         (TF_ADASUM_ARENA=0) or a forked child asks for it, and for dtypes of Python's objects.
 
     Raises:
-        ValueError: if a dimension is negative.
+        ValueError: if a dimension is negative or beyond 64 bits.
         TypeError: if a dimension is no number, or there is no such dtype.
 
     Example:
@@ -52,12 +54,14 @@ def _checked_shape(shape: int | Sequence[int]) -> list[int]:
         dimensions = _whole_numbers(shape)
     except TypeError as error:
         raise TypeError(refusal(expected, shown(shape), "Pass [2, 3], say.")) from error
-    if min(dimensions, default=0) < 0:
+    if min(dimensions, default=0) < 0 or max(dimensions, default=0) > _MOST_ELEMENTS:
         raise ValueError(refusal(expected, shown(shape), "Pass [2, 3], say."))
     return dimensions
 
 
 def _whole_numbers(shape: int | Sequence[int]) -> list[int]:
+    if isinstance(shape, (str, bytes, Mapping)):
+        raise TypeError("made of characters or keys")
     try:
         return [operator.index(shape)]
     except TypeError:

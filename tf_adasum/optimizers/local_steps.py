@@ -41,6 +41,8 @@ def steps_of_ranks(steps_per_sync: StepsPerSync) -> int | list[int]:
     if callable(steps_per_sync):
         num_ranks = strategy.extended.communicator.size if is_ours else size()
         return [_python_int(steps_per_sync(rank)) for rank in range(num_ranks)]
+    if isinstance(steps_per_sync, np.ndarray):
+        steps_per_sync = steps_per_sync.tolist()
     if not isinstance(steps_per_sync, (list, tuple)):
         return _python_int(steps_per_sync)
     if is_ours and strategy.num_replicas_in_sync > 1:
