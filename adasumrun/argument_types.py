@@ -43,8 +43,9 @@ def between(least: float, most: float) -> Callable[[str], float]:
 
 def file_to_write(path: str) -> str:
     """Returns the path of a file that can be written: what ends hours later must not fail then."""
-    place = path if os.path.exists(path) else os.path.dirname(path) or "."
-    if not path or os.path.isdir(path) or not os.access(place, os.W_OK):
+    folder = os.path.dirname(path) or "."
+    is_file = bool(path) and not os.path.isdir(path) and os.path.isdir(folder)
+    if not is_file or not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise argparse.ArgumentTypeError(
             f"expected a file in a folder that is there and can be written. Received: {path!r}"
         )

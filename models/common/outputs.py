@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from absl import flags
 
@@ -19,8 +20,26 @@ def check(*names: str) -> None:
         flags.register_validator(name, _checked)
 
 
+def check_made(name: str) -> None:
+    """The same of a flag whose file's folders the program makes; it may name no local file.
+
+    Args:
+        name: of the flag.
+    """
+    flags.register_validator(name, _checked_made)
+
+
+def _checked_made(path: str | None) -> bool:
+    if path is None or "://" in path:
+        return True
+    folder = os.path.dirname(path)
+    while folder and not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return _checked(os.path.join(folder, os.path.basename(path)))
+
+
 def _checked(path: str | None) -> bool:
-    if path is None or "://" in path or not job.speaks():
+    if path is None or not job.speaks():
         return True
     try:
         argument_types.file_to_write(path)

@@ -30,7 +30,7 @@ flags.register_validator(
     lambda path: path is None or path.endswith(".keras"),
     message="expected a file that ends in .keras.",
 )
-outputs.check("save")
+outputs.check_made("save")
 
 Configuration = TypeVar("Configuration")
 
@@ -68,7 +68,7 @@ def say(line: str) -> None:
 def save(model: keras.Model) -> None:
     """Saves to --save, if it is given, and makes its folder.
 
-    Rank 0 writes, since two writers break the file.
+    Rank 0 writes: one file is asked for.
     """
     if FLAGS.save and tf_adasum.rank() == 0:
         tf.io.gfile.makedirs(os.path.dirname(FLAGS.save) or ".")

@@ -73,7 +73,7 @@ def test_unknown_data_set_is_told_in_one_line(folder):
     "flag, path, wanted",
     [
         ("--save", "words", "expected a file that ends in .keras."),
-        ("--save", "missing/words.keras", "expected a file in a folder that is there"),
+        ("--save", f"{__file__}/words.keras", "expected a file in a folder that is there"),
         ("--questions", "words", "expected a file that"),
     ],
 )

@@ -44,8 +44,8 @@ class AdasumStrategy(tf.distribute.Strategy):
 
     Build the model and its optimizer inside `scope()`, then call `model.fit`. Variables start
     with rank 0's values and stay equal on all ranks. An optimizer from `tf_adasum.wrap`
-    combines the replicas by the rule of each variable; a plain one gets the sum of their gradients:
-    of losses that are means over the batch, the mean.
+    combines the replicas by the rule of each variable; a plain one gets the sum of their gradients,
+    which is the mean where losses are means over the batch.
 
     The batch size of the data is the global one: with L devices in each process, replica (p, l)
     gets sub-batch l * P + p of every batch; where processes have unlike numbers of devices, process

@@ -44,7 +44,11 @@ def save(original: Callable, model: keras.Model, *arguments, writer: str = "", *
         FileNotFoundError: another program has removed what was written.
     """
     given = inspect.signature(original).bind(model, *arguments, **options)
-    path = os.fspath(given.arguments["filepath"])
+    path = given.arguments["filepath"]
+    if not isinstance(path, (str, os.PathLike)):  # a buffer, or an open file of HDF5
+        original(model, *arguments, **options)
+        return
+    path = os.fspath(path)
     target = os.path.realpath(path)  # a link goes on naming the file
     partial = _beside(path, target, writer)
     is_one = given.arguments.get("zipped", True) and given.arguments.get("max_shard_size") is None
